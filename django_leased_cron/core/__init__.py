@@ -1,0 +1,1 @@
+"""What is true: lease rules, recurrence, catch-up, timings. Plain Python: no Django, no Celery, no clock."""

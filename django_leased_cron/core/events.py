@@ -1,0 +1,135 @@
+"""Frozen records of what happened; the loops emit them, ``instrumentation.py`` makes log lines of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django_leased_cron.core.lease import TakeoverReason
+from django_leased_cron.core.lease_machine import EndReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAcquired:
+    tenant_key: str
+    epoch: int
+    reason: TakeoverReason
+    previous_holder_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermEnded:
+    tenant_key: str
+    epoch: int
+    reason: EndReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDispatched:
+    """One batch went through claim, publish and confirm."""
+
+    tenant_key: str
+    epoch: int
+    sent: int
+    failed: int
+    unsent: int
+    """Still in hand: the broker did not take them."""
+    adopted: int
+    worst_lateness_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFlagged:
+    """A job cannot be planned or sent as it stands."""
+
+    tenant_key: str
+    job_id: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseOutage:
+    """A database does not do what is asked; told once per outage and place."""
+
+    alias: str
+    doing: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseRecovered:
+    alias: str
+    doing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOutage:
+    """The broker does not take messages; told once per outage."""
+
+    tenant_key: str
+    detail: str
+    in_hand: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRecovered:
+    tenant_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescueWithheld:
+    """A lease could be rescued, but this process's own broker connection does not answer either."""
+
+    tenant_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSuspended:
+    """The database's clock moved against boot time: no claims until its readings agree again."""
+
+    tenant_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopFailed:
+    """An error of ours, not of a database or a broker; the loop goes on."""
+
+    doing: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorReady:
+    holder_id: str
+    tenants: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorStopping:
+    holder_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorStopped:
+    holder_id: str
+    released: int
+    unreleased: int
+
+
+Event = (
+    LeaseAcquired
+    | TermEnded
+    | BatchDispatched
+    | JobFlagged
+    | DatabaseOutage
+    | DatabaseRecovered
+    | BrokerOutage
+    | BrokerRecovered
+    | RescueWithheld
+    | ClockSuspended
+    | LoopFailed
+    | SupervisorReady
+    | SupervisorStopping
+    | SupervisorStopped
+)
+Emit = Callable[[Event], None]

@@ -1,0 +1,92 @@
+"""From a job's row to what is published for one of its occurrences."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import tzinfo
+from typing import Any
+
+from django_leased_cron.core.occurrence import format_instant
+from django_leased_cron.core.outbox import ClaimedOccurrence, JobMessage
+from django_leased_cron.core.planning_inputs import SEPARATOR
+from django_leased_cron.core.publication import Publication
+from django_leased_cron.core.schedule import parse_instant
+from django_leased_cron.exceptions import MalformedJobError
+
+
+def check_message(*, args: str, kwargs: str, headers: str) -> None:
+    """Raise ``MalformedJobError`` where a job's arguments or headers cannot be sent."""
+    _decode("args", args, list)
+    _decode("kwargs", kwargs, dict)
+    _decode("headers", headers, dict)
+
+
+def digest_message(message: JobMessage) -> str:
+    """Return what the database's digest expression returns for the same row."""
+    text = SEPARATOR.join((message.args, message.kwargs, message.headers))
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def build_publication(
+    occurrence: ClaimedOccurrence, message: JobMessage, *, tenant_key: str, now_ms: int, storage_zone: tzinfo
+) -> Publication:
+    """Decode a job's row into a publication, with the headers that beat and this app add.
+
+    Raises:
+        MalformedJobError: a column that cannot be sent as it stands.
+    """
+    claim = occurrence.claim
+    headers = _decode("headers", message.headers, dict)
+    headers |= {
+        "periodic_task_name": message.name,
+        "celery_beat_task": True,
+        "leased_cron": {
+            "tenant": tenant_key,
+            "job_id": occurrence.job_id,
+            "occurrence_id": claim.occurrence_id,
+            "due_at": format_instant(occurrence.due_at_ms),
+            "epoch": claim.epoch,
+            "attempt": claim.attempt,
+        },
+    }
+    return Publication(
+        occurrence_id=claim.occurrence_id,
+        attempt=claim.attempt,
+        task=message.task,
+        task_id=occurrence.task_id,
+        args=_decode("args", message.args, list),
+        kwargs=_decode("kwargs", message.kwargs, dict),
+        headers=headers,
+        queue=message.queue or None,
+        exchange=message.exchange or None,
+        routing_key=message.routing_key or None,
+        priority=message.priority,
+        expires_s=_find_expiry(message, now_ms=now_ms, storage_zone=storage_zone),
+    )
+
+
+def _find_expiry(message: JobMessage, *, now_ms: int, storage_zone: tzinfo) -> float | None:
+    """Return in how many seconds a worker must no longer start it: the earlier of the two columns."""
+    seconds: list[float] = []
+    if message.expire_seconds is not None:
+        seconds.append(message.expire_seconds)
+    if message.expires:
+        expires_at_ms = parse_instant("expires", message.expires, storage_zone=storage_zone)
+        seconds.append((expires_at_ms - now_ms) / 1000)
+    return max(0.0, min(seconds)) if seconds else None
+
+
+def _decode(column: str, text: str, wanted: type[Any]) -> Any:
+    try:
+        value = json.loads(text or wanted().__repr__())
+    except ValueError as exc:
+        raise MalformedJobError(column, text[:200], f"is not JSON ({exc}); write a JSON {_JSON_NAMES[wanted]}") from exc
+    except RecursionError as exc:
+        raise MalformedJobError(column, text[:200], "is nested too deeply") from exc
+    if not isinstance(value, wanted):
+        raise MalformedJobError(column, text[:200], f"write a JSON {_JSON_NAMES[wanted]}")
+    return value
+
+
+_JSON_NAMES = {list: "array, such as [1, 2]", dict: 'object, such as {"key": 1}'}

@@ -1,0 +1,169 @@
+"""What to plan for a job whose row no longer fits its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import lru_cache
+from typing import assert_never
+
+from django_leased_cron.core.jitter import jittered
+from django_leased_cron.core.message import check_message
+from django_leased_cron.core.occurrence import SkipReason
+from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite
+from django_leased_cron.core.planning_inputs import PlanningInputs
+from django_leased_cron.core.schedule import JobSchedule, first_due, has_same_timetable, next_due, parse_instant
+from django_leased_cron.core.schedule import parse_schedule as _parse_schedule
+from django_leased_cron.exceptions import MalformedJobError
+
+_DISTINCT_SCHEDULES = 10_000
+
+
+@lru_cache(maxsize=_DISTINCT_SCHEDULES)
+def parse_planned(inputs: str, storage_zone: tzinfo) -> JobSchedule:
+    """Parse planning inputs, once per distinct text: thousands of jobs share a schedule.
+
+    Raises:
+        MalformedJobError: see ``core.schedule.parse_schedule``.
+    """
+    return _parse_schedule(PlanningInputs.split(inputs), storage_zone=storage_zone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """The rules for one term.
+
+    Attributes:
+        first_term: the tenant was never scheduled by this app. Only then does a new plan start from the job's
+            ``last_run_at``, so that a move from ``DatabaseScheduler`` neither repeats nor loses a firing.
+    """
+
+    storage_zone: tzinfo
+    first_term: bool
+
+    def plan(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
+        """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past."""
+        match change.kind:
+            case ChangeKind.DELETED:
+                return _write(change, because=SkipReason.DELETED, delete=True)
+            case ChangeKind.DISABLED:
+                return _write(change, because=SkipReason.DISABLED)
+            case ChangeKind.REFORMATTED:
+                return _write(
+                    change, because=SkipReason.RESCHEDULED, inputs=change.inputs, next_due_at_ms=change.next_due_at_ms
+                )
+            case ChangeKind.NEW | ChangeKind.EDITED | ChangeKind.RUN_BY_OTHER | ChangeKind.FINISHED:
+                return self._plan_from_row(change, now_ms=now_ms)
+            case _:
+                assert_never(change.kind)
+
+    def _plan_from_row(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
+        try:
+            schedule = parse_planned(change.inputs, self.storage_zone)
+            check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
+        except MalformedJobError as exc:
+            return flag(change, exc)
+        last_run_at_ms = self._read_last_run(change)
+        known_run_at_ms = now_ms if last_run_at_ms is None else last_run_at_ms
+        return _write(
+            change,
+            because=SkipReason.RESCHEDULED,
+            inputs=change.inputs,
+            next_due_at_ms=self._find_next(change, schedule, last_run_at_ms=last_run_at_ms, now_ms=now_ms),
+            known_run_at_ms=known_run_at_ms,
+        )
+
+    def _find_next(
+        self, change: ChangedJob, schedule: JobSchedule, *, last_run_at_ms: int | None, now_ms: int
+    ) -> int | None:
+        starts_from_last_run = change.kind is ChangeKind.RUN_BY_OTHER or (
+            change.kind is ChangeKind.NEW and self.first_term
+        )
+        if starts_from_last_run and last_run_at_ms is not None and last_run_at_ms <= now_ms:
+            base_ms = last_run_at_ms if schedule.start_at_ms is None else schedule.start_at_ms
+            return next_due(schedule, after_ms=last_run_at_ms, base_ms=base_ms)
+        if change.kind is ChangeKind.EDITED and change.next_due_at_ms is not None and self._keeps_slot(change, schedule):
+            return change.next_due_at_ms
+        return first_due(schedule, now_ms=now_ms, anchor_ms=None)
+
+    def _keeps_slot(self, change: ChangedJob, schedule: JobSchedule) -> bool:
+        """Return whether only expiry or one-off changed: the cadence of an interval must not start again from now."""
+        try:
+            before = parse_planned(change.planned_inputs, self.storage_zone)
+        except (MalformedJobError, ValueError):
+            return False
+        if not has_same_timetable(before, schedule):
+            return False
+        due_at_ms = change.next_due_at_ms
+        return schedule.expires_at_ms is None or (due_at_ms is not None and due_at_ms < schedule.expires_at_ms)
+
+    def _read_last_run(self, change: ChangedJob) -> int | None:
+        if not change.last_run_at:
+            return None
+        try:
+            return parse_instant("last_run_at", change.last_run_at, storage_zone=self.storage_zone)
+        except MalformedJobError:
+            return None  # nobody's schedule: as if it had never run
+
+
+def flag(change: ChangedJob, error: MalformedJobError) -> PlanWrite:
+    """Return the write that un-plans a malformed job and says why; its own row is not altered."""
+    return _write(
+        change,
+        because=SkipReason.MALFORMED,
+        inputs=change.inputs,
+        error=str(error),
+        message_digest=change.message_digest,
+    )
+
+
+def flag_planned(
+    *,
+    job_id: int,
+    inputs: str,
+    next_due_at_ms: int | None,
+    error: MalformedJobError,
+    message_digest: str = "",
+) -> PlanWrite:
+    """Return the write that un-plans a job that was planned and then found malformed."""
+    return PlanWrite(
+        job_id=job_id,
+        replaced_inputs=inputs,
+        replaced_due_at_ms=next_due_at_ms,
+        replaced_because=SkipReason.MALFORMED,
+        inputs=inputs,
+        next_due_at_ms=None,
+        fire_at_ms=None,
+        known_run_at_ms=None,
+        error=str(error),
+        message_digest=message_digest,
+    )
+
+
+def _write(
+    change: ChangedJob,
+    *,
+    because: SkipReason,
+    inputs: str = "",
+    next_due_at_ms: int | None = None,
+    known_run_at_ms: int | None = None,
+    error: str = "",
+    message_digest: str = "",
+    delete: bool = False,
+) -> PlanWrite:
+    fire_at_ms = (
+        None if next_due_at_ms is None else jittered(next_due_at_ms, job_id=change.job_id, jitter_s=change.jitter_s)
+    )
+    return PlanWrite(
+        job_id=change.job_id,
+        replaced_inputs=change.planned_inputs,
+        replaced_due_at_ms=change.next_due_at_ms,
+        replaced_because=because,
+        inputs=inputs,
+        next_due_at_ms=next_due_at_ms,
+        fire_at_ms=fire_at_ms,
+        known_run_at_ms=known_run_at_ms,
+        error=error,
+        message_digest=message_digest,
+        delete=delete,
+    )

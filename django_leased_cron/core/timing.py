@@ -1,0 +1,86 @@
+"""How long things may take, in what order, and the margins that follow.
+
+The rules::
+
+    |-- heartbeat --|               renewals: at least three fit into a lease
+    |------------------- lease_ttl ------------------|
+                    |--- lease_ttl / 2 ---|          a dispatch loop that has not turned for this long is not renewed
+    |-- poll --|                                     standbys look; noticing edits where the database cannot notify
+    |--- rescue_after ---|                           owed work with no progress for this long: anybody may take over
+    |- start | finish -|                             publish_timeout: no publication starts in its second half (P1)
+
+* ``heartbeat_s <= lease_ttl_s / 3``: two renewals in a row may fail without the term ending.
+* ``poll_interval_s <= rescue_after_s``: the poll bounds how late a rescue is seen; a longer one would make it the rule.
+* ``publish_timeout_s <= lease_ttl_s``: a claim entitles to publish for no longer than a lease is held unrenewed.
+
+They are checked where the settings are read; here they are relied upon.
+
+Not promised: that any of these bounds holds for a process that is frozen. It wakes up with its margins spent, and the
+guard of the claim (I2), not a duration, keeps it from doing harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_GRACE_S = 1.0
+_BATCH_SECONDS_WITHOUT_RESCUE = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTiming:
+    """The durations of the protocol: seconds on boot time, milliseconds (``*_ms``) where the database compares.
+
+    Attributes:
+        lease_ttl_s: a lease not renewed for this long may be taken by anyone.
+        heartbeat_s: how often a holder renews.
+        poll_interval_s: how often a standby looks.
+        rescue_after_s: owed work without progress for this long may be taken over; ``None`` turns rescue off.
+        publish_timeout_s: how long a claim entitles its claimer to publish.
+    """
+
+    lease_ttl_s: float
+    heartbeat_s: float
+    poll_interval_s: float
+    rescue_after_s: float | None
+    publish_timeout_s: float
+
+    @property
+    def lease_ttl_ms(self) -> int:
+        return _milliseconds(self.lease_ttl_s)
+
+    @property
+    def rescue_after_ms(self) -> int | None:
+        return None if self.rescue_after_s is None else _milliseconds(self.rescue_after_s)
+
+    @property
+    def missed_after_ms(self) -> int:
+        """Lateness, when claimed, above which an occurrence was missed and catch-up decides about it.
+
+        The longest failover there is, plus a second: whatever a failover delays is always dispatched (I3).
+        """
+        return _milliseconds(self.lease_ttl_s + self.poll_interval_s + _GRACE_S)
+
+    @property
+    def start_margin_s(self) -> float:
+        """The last part of ``publish_timeout_s``, in which no publication starts (P1)."""
+        return self.publish_timeout_s / 2
+
+    @property
+    def loop_stalled_after_s(self) -> float:
+        """A dispatch loop that has not turned for this long no longer has its leases renewed."""
+        return self.lease_ttl_s / 2
+
+    @property
+    def hand_over_rest_s(self) -> float:
+        """How long a process does not bid for a lease that it handed over."""
+        return 2 * self.poll_interval_s
+
+    @property
+    def batch_seconds(self) -> float:
+        """The time that publishing one batch should take at most, so that a busy holder shows progress in time."""
+        return _BATCH_SECONDS_WITHOUT_RESCUE if self.rescue_after_s is None else self.rescue_after_s / 4
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,87 @@
+"""PostgreSQL 14+ through psycopg 3, also behind a transaction-pooling proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_leased_cron.database.dialect import Columns
+
+_UNDEFINED_TABLE = "42P01"
+_KINDS = {"integer": "bigint", "text": "text"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresDialect:
+    vendor: str = "postgresql"
+    # clock_timestamp() moves within a transaction; after a wait for a row lock it is read anew.
+    now_ms: str = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+    # SET LOCAL, because a pooling proxy hands the next transaction to another backend and forgets SET.
+    begin: Sequence[str] = (
+        (
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '500ms'; SET LOCAL statement_timeout = '2s';"
+            " SET LOCAL idle_in_transaction_session_timeout = '1s'"
+        ),
+    )
+    begin_reading: Sequence[str] = (
+        (
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL statement_timeout = '10s';"
+            " SET LOCAL idle_in_transaction_session_timeout = '1s'"
+        ),
+    )
+    skip_locked: str = " FOR NO KEY UPDATE SKIP LOCKED"
+
+    def connection_options(self) -> dict[str, Any]:
+        return {
+            "connect_timeout": 2,
+            "tcp_user_timeout": 2000,
+            "keepalives": 1,
+            "keepalives_idle": 1,
+            "keepalives_interval": 1,
+            "keepalives_count": 2,
+        }
+
+    def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+        return ()
+
+    def is_missing_table(self, error: Exception) -> bool:
+        return getattr(error.__cause__, "sqlstate", None) == _UNDEFINED_TABLE
+
+    def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
+        shape = ", ".join(f"{name} {_KINDS[kind]}" for name, kind in columns.items())
+        return f"jsonb_to_recordset(%({parameter})s::jsonb) AS {alias}({shape})"
+
+    def update_from(self, table: str, *, rows: str, assignments: Mapping[str, str], where: str) -> str:
+        changes = ", ".join(f"{column} = {value}" for column, value in assignments.items())
+        return f"UPDATE {table} AS t SET {changes} FROM {rows} WHERE {where}"
+
+    def insert_or_ignore(self, table: str, *, columns: Sequence[str], select: str, conflict: Sequence[str]) -> str:
+        return f"INSERT INTO {table} ({', '.join(columns)}) {select} ON CONFLICT ({', '.join(conflict)}) DO NOTHING"
+
+    def concatenate(self, parts: Sequence[str], *, separator: str) -> str:
+        return f" || '{separator}' || ".join(f"COALESCE({part}, '')" for part in parts)
+
+    def instant_text(self, column: str) -> str:
+        # to_char, because ::text depends on the role's DateStyle; 'infinity' comes out as what cannot be read.
+        return f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+
+    def number_text(self, column: str) -> str:
+        return f"{column}::text"
+
+    def differs(self, left: str, right: str) -> str:
+        return f"{left} <> {right}"
+
+    def md5(self, expression: str) -> str:
+        return f"md5({expression})"
+
+    def instant_ms(self, column: str) -> str:
+        return f"CASE WHEN isfinite({column}) THEN (extract(epoch from {column}) * 1000)::bigint END"
+
+    def any_of(self, column: str, parameter: str) -> str:
+        return f"{column} = ANY(%({parameter})s)"
+
+    def id_list(self, ids: Collection[int]) -> list[int]:
+        return sorted(ids)

@@ -1,0 +1,165 @@
+"""A connection of our own, with deadlines, used by one thread at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from django.db import Error as DjangoDatabaseError
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_leased_cron.database.dialect import Dialect
+from django_leased_cron.exceptions import (
+    CommitOutcomeUnknownError,
+    DatabaseUnavailableError,
+    MissingTableError,
+    StoreError,
+)
+
+
+class Session:
+    """One connection, outside Django's per-thread ones, so that nothing of the project's shares its transactions.
+
+    Every statement runs in a transaction that sets its own timeouts. After any error the connection is closed: what
+    state it is in is unknown, and the server rolls back what it did not commit.
+    """
+
+    def __init__(self, alias: str, dialect: Dialect) -> None:
+        self.alias = alias
+        self.dialect = dialect
+        self._wrapper: BaseDatabaseWrapper | None = None
+        self._row_count = 0
+
+    @contextmanager
+    def transaction(self, *, reading: bool = False) -> Iterator[Session]:
+        """Run the block in one read-committed transaction; ``reading``: one that changes and locks nothing.
+
+        Raises:
+            MissingTableError: a table is not there.
+            CommitOutcomeUnknownError: COMMIT was sent and not answered.
+            DatabaseUnavailableError: anything else that stopped it; nothing was committed.
+        """
+        try:
+            self._begin(self.dialect.begin_reading if reading else self.dialect.begin)
+            yield self
+        except DjangoDatabaseError as exc:
+            self.close()
+            raise self._translated(exc) from exc
+        except BaseException:
+            self.close()
+            raise
+        try:
+            self.execute("COMMIT")
+        except DjangoDatabaseError as exc:
+            self.close()
+            raise CommitOutcomeUnknownError(self.alias, f"no answer to COMMIT: {exc}") from exc
+
+    def execute(self, sql: str, parameters: Mapping[str, Any] | None = None) -> int:
+        """Execute one statement inside :meth:`transaction`; return the number of rows it matched."""
+        self.fetch(sql, parameters, wanted=False)
+        return self._row_count
+
+    def fetch(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, *, wanted: bool = True
+    ) -> list[tuple[Any, ...]]:
+        """Execute one statement inside :meth:`transaction`; return its rows."""
+        wrapper = self._open_wrapper()
+        # The backend's bare cursor: no query log that grows under DEBUG, Django's translation of errors kept.
+        with wrapper.wrap_database_errors, wrapper.create_cursor() as cursor:
+            cursor.execute(sql, parameters or {})  # with parameters always: "%%" means the same everywhere
+            self._row_count = cursor.rowcount
+            return list(cursor.fetchall()) if wanted else []
+
+    @contextmanager
+    def driver_connection(self) -> Iterator[Any]:
+        """Lend the driver's own connection, between transactions; its errors become those of :meth:`transaction`."""
+        wrapper = self._open_wrapper()
+        try:
+            with wrapper.wrap_database_errors:
+                yield wrapper.connection
+        except DjangoDatabaseError as exc:
+            self.close()
+            raise self._translated(exc) from exc
+
+    def close(self) -> None:
+        """Close the connection; the next transaction opens another. Never raises."""
+        wrapper, self._wrapper = self._wrapper, None
+        if wrapper is not None:
+            with suppress(DjangoDatabaseError):  # it was broken: the server ends its own side
+                wrapper.close()
+
+    def _open_wrapper(self) -> BaseDatabaseWrapper:
+        if self._wrapper is None:
+            raise DatabaseUnavailableError(self.alias, "the connection is closed")
+        return self._wrapper
+
+    def _begin(self, statements: Sequence[str]) -> None:
+        idle = self._wrapper
+        try:
+            self._open()
+            for statement in statements:
+                self.execute(statement)
+        except DjangoDatabaseError:
+            # A connection may die while it lies idle (the server was restarted; MySQL's wait_timeout), and nothing
+            # has been asked of it yet. One that is merely locked out stays usable: then waiting again helps nobody.
+            if idle is None or idle.is_usable():
+                raise
+            self.close()
+            self._begin(statements)
+
+    def _open(self) -> None:
+        if self._wrapper is not None:
+            return
+        project = connections[self.alias]
+        settings = {**project.settings_dict}
+        settings["OPTIONS"] = {**settings.get("OPTIONS", {}), **self.dialect.connection_options()}
+        # The pool, if the project has one, is sized for its requests; ours would wait behind them.
+        settings["OPTIONS"].pop("pool", None)
+        wrapper = type(project)(settings, alias=self.alias)
+        wrapper.inc_thread_sharing()  # whoever borrows the session uses it alone
+        wrapper.connect()
+        self._wrapper = wrapper
+        for statement in self.dialect.session_settings(wrapper):
+            self.execute(statement)
+
+    def _translated(self, error: DjangoDatabaseError) -> StoreError:
+        if self.dialect.is_missing_table(error):
+            return MissingTableError(self.alias, str(error).splitlines()[0])
+        detail = str(error).strip().splitlines()
+        return DatabaseUnavailableError(self.alias, detail[0] if detail else type(error).__name__)
+
+
+class SessionPool:
+    """Sessions of one database, lent to one borrower each; as many as are borrowed at once, and no more."""
+
+    def __init__(self, alias: str, dialect: Dialect) -> None:
+        self.alias = alias
+        self.dialect = dialect
+        self._lock = threading.Lock()
+        self._free: list[Session] = []
+
+    @contextmanager
+    def borrow(self) -> Iterator[Session]:
+        with self._lock:
+            session = self._free.pop() if self._free else Session(self.alias, self.dialect)
+        try:
+            yield session
+        finally:
+            with self._lock:
+                self._free.append(session)
+
+    @contextmanager
+    def transaction(self, *, reading: bool = False) -> Iterator[Session]:
+        """Borrow a session for one transaction."""
+        with self.borrow() as session, session.transaction(reading=reading):
+            yield session
+
+    def close(self) -> None:
+        """Close the sessions that nobody has borrowed."""
+        with self._lock:
+            free, self._free = self._free, []
+        for session in free:
+            session.close()

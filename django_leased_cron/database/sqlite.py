@@ -1,0 +1,73 @@
+"""SQLite 3.35+: one machine, one writer at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_leased_cron.database.dialect import Columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SQLiteDialect:
+    vendor: str = "sqlite"
+    # 'now' stands still within a statement, so its two readings agree; unixepoch('subsec') would need 3.42.
+    now_ms: str = (
+        "(CAST(strftime('%%s', 'now') AS INTEGER) * 1000 + CAST(substr(strftime('%%f', 'now'), 4, 3) AS INTEGER))"
+    )
+    # IMMEDIATE: a transaction that begins as a reader cannot wait for the write lock later, it fails at once.
+    begin: Sequence[str] = ("BEGIN IMMEDIATE",)
+    begin_reading: Sequence[str] = ("BEGIN",)
+    skip_locked: str = ""
+
+    def connection_options(self) -> dict[str, Any]:
+        return {"timeout": 2}
+
+    def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+        return ()
+
+    def is_missing_table(self, error: Exception) -> bool:
+        return "no such table" in str(error)
+
+    def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
+        shape = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
+        return f"(SELECT {shape} FROM json_each(%({parameter})s)) AS {alias}"
+
+    def update_from(self, table: str, *, rows: str, assignments: Mapping[str, str], where: str) -> str:
+        changes = ", ".join(f"{column} = {value}" for column, value in assignments.items())
+        return f"UPDATE {table} AS t SET {changes} FROM {rows} WHERE {where}"
+
+    def insert_or_ignore(self, table: str, *, columns: Sequence[str], select: str, conflict: Sequence[str]) -> str:
+        # WHERE: without one the parser takes ON CONFLICT for a join condition.
+        where = "" if " WHERE " in select else " WHERE true"
+        target = ", ".join(conflict)
+        return f"INSERT INTO {table} ({', '.join(columns)}) {select}{where} ON CONFLICT ({target}) DO NOTHING"
+
+    def concatenate(self, parts: Sequence[str], *, separator: str) -> str:
+        return f" || '{separator}' || ".join(f"COALESCE({part}, '')" for part in parts)
+
+    def instant_text(self, column: str) -> str:
+        # CAST, because the driver parses a bare column of this type and fails on what it cannot read.
+        return f"CAST({column} AS TEXT)"
+
+    def number_text(self, column: str) -> str:
+        return f"CAST({column} AS TEXT)"
+
+    def differs(self, left: str, right: str) -> str:
+        return f"{left} <> {right}"
+
+    def md5(self, expression: str) -> str:
+        return f"MD5({expression})"  # a function that Django adds to every SQLite connection
+
+    def instant_ms(self, column: str) -> str:
+        return f"CAST(strftime('%%s', CAST({column} AS TEXT)) AS INTEGER) * 1000"
+
+    def any_of(self, column: str, parameter: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each(%({parameter})s))"
+
+    def id_list(self, ids: Collection[int]) -> str:
+        return json.dumps(sorted(ids))

@@ -1,0 +1,69 @@
+"""Everything this app raises on its own account.
+
+Children take facts, build their own message and keep the facts as attributes, so that a handler can act on them
+without reading text. Expected outcomes (somebody else holds the lease, nothing is due) are values, not exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class LeasedCronError(Exception):
+    """Root of all errors of this app."""
+
+
+class ConfigurationError(LeasedCronError):
+    """The settings, options or installation cannot work; names every problem at once."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class StoreError(LeasedCronError):
+    """The database did not do what was asked, and what it did may be unknown (never read as "not holder": I7)."""
+
+    def __init__(self, alias: str, detail: str) -> None:
+        self.alias = alias
+        self.detail = detail
+        super().__init__(f"database {alias!r}: {detail}")
+
+
+class DatabaseUnavailableError(StoreError):
+    """No answer: refused, broken, timed out or locked for too long. Worth trying again."""
+
+
+class CommitOutcomeUnknownError(DatabaseUnavailableError):
+    """COMMIT was sent and its reply never came: the transaction may or may not have happened (rule A4)."""
+
+
+class MissingTableError(StoreError):
+    """A table of the app is not there."""
+
+    def __init__(self, alias: str, detail: str) -> None:
+        super().__init__(alias, f"a table is missing ({detail}); run: manage.py migrate --database={alias}")
+
+
+class DatabaseClockError(StoreError):
+    """The database's clock gave a reading that cannot be a time of day; nothing is decided by it."""
+
+    def __init__(self, alias: str, reading_ms: object) -> None:
+        self.reading_ms = reading_ms
+        super().__init__(alias, f"its clock reads {reading_ms!r} ms since 1970; set the server's clock")
+
+
+class MalformedJobError(LeasedCronError):
+    """A job row cannot be planned or sent as it stands; it harms only itself (I8).
+
+    Attributes:
+        field: the column (of the job or of its schedule) that holds the bad value.
+        value: the value as the database gave it.
+        reason: what is wrong with it and what would be right.
+    """
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        self.field = field
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{field} {value!r}: {reason}")

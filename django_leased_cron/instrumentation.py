@@ -1,0 +1,67 @@
+"""Events as log lines: a short constant sentence, with the event's name in ``extra``."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import fields
+from typing import Final
+
+from django_leased_cron.core import events
+
+logger = logging.getLogger("django_leased_cron")
+
+NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
+    events.LeaseAcquired: (
+        "lease.acquired",
+        logging.INFO,
+        "Tenant %(tenant_key)r: lease acquired (%(reason)s) from %(previous_holder_id)r, epoch %(epoch)d",
+    ),
+    events.TermEnded: ("term.ended", logging.INFO, "Tenant %(tenant_key)r: term %(epoch)d ended (%(reason)s)"),
+    events.BatchDispatched: (
+        "batch.dispatched",
+        logging.DEBUG,
+        "Tenant %(tenant_key)r: %(sent)d sent, %(failed)d failed, %(unsent)d unsent, %(adopted)d adopted,"
+        " worst lateness %(worst_lateness_ms)d ms, epoch %(epoch)d",
+    ),
+    events.JobFlagged: (
+        "job.flagged",
+        logging.WARNING,
+        "Tenant %(tenant_key)r: job %(job_id)d is not scheduled: %(error)s",
+    ),
+    events.DatabaseOutage: ("database.outage", logging.ERROR, "Failed %(doing)s: %(detail)s; trying again"),
+    events.DatabaseRecovered: ("database.recovered", logging.INFO, "Database %(alias)r: %(doing)s works again"),
+    events.BrokerOutage: (
+        "broker.outage",
+        logging.ERROR,
+        "Tenant %(tenant_key)r: the broker does not take messages (%(detail)s); %(in_hand)d wait, trying again",
+    ),
+    events.BrokerRecovered: ("broker.recovered", logging.INFO, "Tenant %(tenant_key)r: the broker takes messages again"),
+    events.RescueWithheld: (
+        "rescue.withheld",
+        logging.WARNING,
+        "Tenant %(tenant_key)r: work is owed, but the broker does not answer here either; not taking over",
+    ),
+    events.ClockSuspended: (
+        "clock.suspended",
+        logging.WARNING,
+        "Tenant %(tenant_key)r: the database's clock moved; no claims until its readings agree",
+    ),
+    events.LoopFailed: ("loop.failed", logging.ERROR, "Error while %(doing)s; going on: %(error)r"),
+    events.SupervisorReady: ("supervisor.ready", logging.INFO, "Ready as %(holder_id)s, %(tenants)d tenants"),
+    events.SupervisorStopping: ("supervisor.stopping", logging.INFO, "Stopping %(holder_id)s: handing over"),
+    events.SupervisorStopped: (
+        "supervisor.stopped",
+        logging.INFO,
+        "Stopped %(holder_id)s: %(released)d leases released, %(unreleased)d left to expire",
+    ),
+}
+"""Event type to name, level and sentence."""
+
+
+def log_event(event: events.Event) -> None:
+    """Write the log line of an event."""
+    name, level, sentence = NAMES[type(event)]
+    facts = {field.name: getattr(event, field.name) for field in fields(event)}
+    # Only an error of ours deserves a traceback; what a server did is in its message.
+    error = event.error if isinstance(event, events.LoopFailed) else None
+    logger.log(level, sentence, facts, exc_info=error, extra={"event": name})

@@ -1,0 +1,94 @@
+"""The lease store on PostgreSQL, which can tell standbys at once: NOTIFY at a release, LISTEN in the wait."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, Final
+
+from django_leased_cron.database.dialect import Dialect
+from django_leased_cron.database.session import Session
+from django_leased_cron.exceptions import StoreError
+from django_leased_cron.lease_store.store import SqlLeaseStore
+
+CHANNEL: Final = "leased_cron"
+"""What is announced here says only: look. A release is, and an edit of a job; never a dispatch."""
+
+
+class PostgresLeaseStore(SqlLeaseStore):
+    """Announces a release in the transaction that makes it, so nobody looks before there is something to see."""
+
+    def _announce_release(self, session: Session) -> None:
+        session.execute(f"NOTIFY {CHANNEL}")
+
+
+class PostgresListener:
+    """A wait that an announcement ends, or another thread.
+
+    A lost connection ends one wait, since what was announced meanwhile is lost too; then waits last their full time
+    until the database answers again. Behind a transaction-pooling proxy nothing is ever heard; the poll remains.
+
+    Attributes:
+        problem: why announcements are not heard at the moment.
+    """
+
+    def __init__(self, alias: str, dialect: Dialect) -> None:
+        self.problem: StoreError | None = None
+        self._session = Session(alias, dialect)
+        self._is_listening = False
+        self._woken, self._waker = socket.socketpair()
+        self._waker.settimeout(0)
+
+    def wait(self, timeout_s: float) -> bool:
+        was_listening = self._is_listening
+        try:
+            if not was_listening:
+                self._listen()
+                return True  # what was announced before is lost
+            return self._wait_listening(timeout_s)
+        except StoreError as exc:
+            self._is_listening, self.problem = False, exc
+            return was_listening or self._is_woken(self._select(timeout_s))
+
+    def wake(self) -> None:
+        with suppress(OSError):  # full: the wait ends anyway; closed: nobody waits
+            self._waker.send(b"\0")
+
+    def close(self) -> None:
+        self._session.close()
+        self._is_listening = False
+        self._woken.close()
+        self._waker.close()
+
+    def _listen(self) -> None:
+        with self._session.transaction() as session:
+            session.execute(f"LISTEN {CHANNEL}")
+        self._is_listening, self.problem = True, None
+
+    def _wait_listening(self, timeout_s: float) -> bool:
+        with self._session.driver_connection() as connection:
+            ready = self._select(timeout_s, connection.fileno())
+            is_announced = connection.fileno() in ready and _take_announcements(connection.pgconn)
+        return self._is_woken(ready) or is_announced
+
+    def _select(self, timeout_s: float, *more: int) -> Collection[int]:
+        with selectors.DefaultSelector() as selector:
+            for source in (self._woken.fileno(), *more):
+                selector.register(source, selectors.EVENT_READ)
+            return {key.fd for key, _ in selector.select(timeout_s)}
+
+    def _is_woken(self, ready: Collection[int]) -> bool:
+        if self._woken.fileno() not in ready:
+            return False
+        self._woken.recv(4096)
+        return True
+
+
+def _take_announcements(pgconn: Any) -> bool:
+    pgconn.consume_input()
+    is_announced = False
+    while pgconn.notifies() is not None:
+        is_announced = True
+    return is_announced

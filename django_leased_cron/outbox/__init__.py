@@ -1,0 +1,130 @@
+"""The plan and the outbox of a tenant in its database: the adapter behind ``core.outbox.Outbox``.
+
+One shape of SQL for all vendors, with the fragments of ``database`` where they differ. ``guard.py`` is the first
+statement of everything; ``claims.py``, ``adoptions.py``, ``confirms.py`` and ``plans.py`` are what comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+from django.utils import timezone
+
+from django_leased_cron.core.occurrence import CatchUp
+from django_leased_cron.core.outbox import (
+    ChangedJob,
+    ClaimOrder,
+    ClaimReply,
+    JobRun,
+    PlannedJob,
+    PlanWrite,
+    Settlement,
+    TermKey,
+    TermLost,
+    UnconfirmedClaim,
+    Window,
+)
+from django_leased_cron.core.planning_inputs import FORMAT
+from django_leased_cron.database.session import SessionPool
+from django_leased_cron.outbox.adoptions import AdoptionStatements
+from django_leased_cron.outbox.claims import ClaimTransaction
+from django_leased_cron.outbox.confirms import Confirmation
+from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.plans import Plans
+from django_leased_cron.outbox.tables import JOB_POLICY, OCCURRENCE, STATE
+
+
+def find_storage_zone(alias: str) -> tzinfo:
+    """Return the zone in which the database's date-time text is to be read.
+
+    PostgreSQL's columns know their instants, and the planning inputs show them in UTC; the others store what Django
+    gives them: UTC, or local time where ``USE_TZ`` is off.
+    """
+    connection = connections[alias]
+    if connection.vendor == "postgresql" or settings.USE_TZ:
+        return UTC
+    return connection.timezone or timezone.get_default_timezone()
+
+
+class DatabaseOutbox:
+    """One tenant's outbox, in the database of one alias."""
+
+    def __init__(self, pool: SessionPool, *, lease_ttl_ms: int, catch_up: CatchUp) -> None:
+        guard = LeaseGuard(pool.dialect, lease_ttl_ms=lease_ttl_ms)
+        zone = find_storage_zone(pool.alias)
+        offset = datetime.now(zone).utcoffset()
+        offset_ms = int(offset.total_seconds() * 1000) if offset else 0
+        self._pool = pool
+        self._claims = ClaimTransaction(pool, guard, storage_offset_ms=offset_ms, catch_up=catch_up)
+        self._confirms = Confirmation(pool, guard, stored_instant=self._stored_instant)
+        self._plans = Plans(pool, guard, storage_offset_ms=offset_ms)
+        self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up)
+        self._read_window = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, ''),
+            jp.catch_up_window_s, COALESCE(jp.jitter_s, 0), COALESCE(jp.delivery, ''), COALESCE(jp.overlap, '')
+            FROM {STATE} AS s LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = s.job_id
+            WHERE s.fire_at_ms IS NOT NULL AND s.inputs_format = {FORMAT}
+            ORDER BY s.fire_at_ms, s.job_id LIMIT %(limit)s"""
+        self._read_requested = f"""SELECT id FROM {OCCURRENCE} WHERE state = 'requested'
+            ORDER BY due_at_ms, id LIMIT %(limit)s"""
+
+    def read_window(self, limit: int) -> Window:
+        with self._pool.transaction(reading=True) as session:
+            ((now_ms,),) = session.fetch(f"SELECT {self._pool.dialect.now_ms}")
+            jobs = [PlannedJob(**dict(zip(_PLANNED, row, strict=True))) for row in session.fetch(
+                self._read_window, {"limit": limit}
+            )]
+            requested = [row[0] for row in session.fetch(self._read_requested, {"limit": limit})]
+        return Window(now_ms=now_ms, jobs=jobs, requested=requested)
+
+    def read_predecessors(self, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
+        with self._pool.transaction(reading=True) as session:
+            return self._adoptions.read_predecessors(session, epoch=epoch, limit=limit)
+
+    def claim(self, order: ClaimOrder) -> ClaimReply | TermLost:
+        return self._claims.run(order)
+
+    def confirm(
+        self, settlements: Sequence[Settlement], *, term: TermKey, predecessors_adoptable_in_ms: int | None
+    ) -> None:
+        self._confirms.confirm(settlements, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+
+    def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
+        return self._confirms.record_runs(runs)
+
+    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
+        return self._plans.find_changes(after_job_id=after_job_id, limit=limit)
+
+    def write_plans(
+        self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None
+    ) -> TermLost | None:
+        return self._plans.write(writes, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+
+    def purge(self, *, older_than_ms: int, limit: int) -> int:
+        return self._plans.purge(older_than_ms=older_than_ms, limit=limit)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _stored_instant(self, at_ms: int) -> Any:
+        """Return an instant the way Django stores one in this database."""
+        at = datetime.fromtimestamp(at_ms // 1000, UTC) + timedelta(milliseconds=at_ms % 1000)
+        if not settings.USE_TZ:
+            at = timezone.make_naive(at, timezone.get_default_timezone())
+        return connections[self._pool.alias].ops.adapt_datetimefield_value(at)
+
+
+_PLANNED = (
+    "job_id",
+    "next_due_at_ms",
+    "fire_at_ms",
+    "inputs",
+    "catch_up",
+    "catch_up_window_s",
+    "jitter_s",
+    "delivery",
+    "overlap",
+)

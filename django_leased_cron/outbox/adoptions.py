@@ -1,0 +1,108 @@
+"""Adoption: claiming anew what an earlier term, or this one, claimed and did not confirm (A1, A4, A6, A7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django_leased_cron.core.occurrence import CatchUp, Delivery, OccurrenceState, SkipReason
+from django_leased_cron.core.outbox import Adoption, UnconfirmedClaim
+from django_leased_cron.database.dialect import Dialect
+from django_leased_cron.database.session import Session
+from django_leased_cron.outbox.rows import encode_rows
+from django_leased_cron.outbox.tables import JOB, JOB_POLICY, OCCURRENCE
+
+_CLAIM = {"id": "integer", "epoch": "integer", "attempt": "integer"}
+# A1: the conditions name the row that is changed. Chosen by id in a subquery, a row that a confirm had locked would
+# be changed after the wait, and what was sent would be published again.
+_SAME_CLAIM = "t.id = r.id AND t.epoch = r.epoch AND t.attempt = r.attempt AND t.state = 'claimed'"
+
+
+class AdoptionStatements:
+    """The part of a claim transaction that settles unconfirmed claims; always after the guard."""
+
+    def __init__(self, dialect: Dialect, *, catch_up: CatchUp) -> None:
+        self._dialect = dialect
+        self._catch_up = catch_up
+        unconfirmed = f"SELECT id, epoch, attempt FROM {OCCURRENCE} WHERE state = 'claimed' AND epoch"
+        self._read_own = f"{unconfirmed} = %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
+        self._read_predecessors = f"{unconfirmed} < %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
+        self._examine = f"""SELECT o.id, o.epoch, o.attempt, o.delivery,
+            CASE WHEN p.id IS NULL THEN 'deleted' WHEN NOT p.enabled THEN 'disabled'
+                WHEN COALESCE(NULLIF(jp.catch_up, ''), %(catch_up)s) <> 'all' AND EXISTS (
+                    SELECT 1 FROM {OCCURRENCE} AS n WHERE n.job_id = o.job_id AND n.due_at_ms > o.due_at_ms
+                    AND n.state IN ('claimed', 'sent', 'running', 'succeeded', 'failed')
+                ) THEN 'superseded' ELSE '' END
+            FROM {OCCURRENCE} AS o LEFT JOIN {JOB} AS p ON p.id = o.job_id
+            LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = o.job_id
+            WHERE o.state = 'claimed' AND {dialect.any_of("o.id", "ids")}"""
+        self._adopt = dialect.update_from(
+            OCCURRENCE,
+            rows=dialect.rows("rows", _CLAIM, alias="r"),
+            assignments={"epoch": "%(epoch)s", "attempt": "t.attempt + 1", "claimed_at_ms": "%(now_ms)s"},
+            where=_SAME_CLAIM,
+        )
+        # Epoch and attempt stay: whoever published this attempt may still confirm it (A7, P2).
+        self._settle = dialect.update_from(
+            OCCURRENCE,
+            rows=dialect.rows("rows", _CLAIM | {"state": "text", "reason": "text"}, alias="r"),
+            assignments={"state": "r.state", "reason": "r.reason"},
+            where=_SAME_CLAIM,
+        )
+
+    def read_own(self, session: Session, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
+        """Read this epoch's unconfirmed claims."""
+        return self._read(session, self._read_own, epoch=epoch, limit=limit)
+
+    def read_predecessors(self, session: Session, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
+        """Read earlier epochs' unconfirmed claims; none can be added once this epoch exists (I2)."""
+        return self._read(session, self._read_predecessors, epoch=epoch, limit=limit)
+
+    def run(self, session: Session, adoptions: Sequence[Adoption], *, epoch: int, now_ms: int) -> None:
+        """Adopt, skip or give up each, from the job's row as it is now."""
+        asked = {_name(adoption.claim): adoption for adoption in adoptions}
+        ids = self._dialect.id_list({adoption.claim.occurrence_id for adoption in adoptions})
+        adopted: list[dict[str, Any]] = []
+        settled: list[dict[str, Any]] = []
+        for *name, delivery, verdict in session.fetch(self._examine, {"ids": ids, "catch_up": self._catch_up}):
+            adoption = asked.get((name[0], name[1], name[2]))
+            if adoption is None:
+                continue  # another attempt than the one asked for: somebody else's by now
+            row = dict(zip(_CLAIM, name, strict=True))
+            outcome = _decide(adoption, verdict, at_most_once=delivery == Delivery.AT_MOST_ONCE, epoch=epoch)
+            if outcome is None:
+                adopted.append(row)
+            else:
+                state, reason = outcome
+                settled.append(row | {"state": state, "reason": reason})
+        if adopted:
+            parameters = {"rows": encode_rows(adopted), "epoch": epoch, "now_ms": now_ms}
+            session.execute(self._adopt, parameters)
+        if settled:
+            session.execute(self._settle, {"rows": encode_rows(settled)})
+
+    def _read(self, session: Session, sql: str, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
+        rows = session.fetch(sql, {"epoch": epoch, "limit": limit})
+        return [UnconfirmedClaim(occurrence_id=row[0], epoch=row[1], attempt=row[2]) for row in rows]
+
+
+def _decide(
+    adoption: Adoption, verdict: str, *, at_most_once: bool, epoch: int
+) -> tuple[OccurrenceState, str] | None:
+    """Return what to record instead of adopting; ``None``: adopt (A6, A7)."""
+    predecessors = adoption.claim.epoch < epoch
+    if verdict == "deleted":
+        return OccurrenceState.SKIPPED, SkipReason.DELETED
+    if verdict == "disabled":
+        if adoption.never_started and adoption.claim.attempt == 1:
+            return OccurrenceState.SKIPPED, SkipReason.DISABLED
+        return OccurrenceState.UNCERTAIN, "edited: the job was disabled before this could be confirmed"
+    if at_most_once and not adoption.never_started:
+        return OccurrenceState.UNCERTAIN, "at most once: it may have been published, and is not tried again"
+    if verdict == "superseded" and predecessors:
+        return OccurrenceState.UNCERTAIN, "superseded: a later occurrence of the job is claimed already"
+    return None
+
+
+def _name(claim: UnconfirmedClaim) -> tuple[int, int, int]:
+    return claim.occurrence_id, claim.epoch, claim.attempt

@@ -1,0 +1,108 @@
+"""The confirm: recording what the broker has, and telling django-celery-beat's rows (P2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django_leased_cron.core.outbox import JobRun, Outcome, Settlement, TermKey
+from django_leased_cron.database.session import SessionPool
+from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.rows import encode_rows
+from django_leased_cron.outbox.tables import JOB, OCCURRENCE
+
+_SETTLEMENT = {
+    "id": "integer",
+    "epoch": "integer",
+    "attempt": "integer",
+    "state": "text",
+    "reason": "text",
+    "sent_at_ms": "integer",
+    "finished_at_ms": "integer",
+}
+_RUN = {"job_id": "integer", "runs": "integer", "finished": "integer"}
+
+
+class Confirmation:
+    """Writes outcomes of one tenant's publications."""
+
+    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, stored_instant: Callable[[int], Any]) -> None:
+        dialect = pool.dialect
+        self._pool = pool
+        self._guard = guard
+        self._dialect = dialect
+        self._stored_instant = stored_instant
+        # P2 (ii): by claim, in state claimed or uncertain. The claim was adopted meanwhile, or a worker has started
+        # it: no row matches, which is right. The reply is lost: it is sent again and matches nothing.
+        self._settle = dialect.update_from(
+            OCCURRENCE,
+            rows=dialect.rows("rows", _SETTLEMENT, alias="r"),
+            assignments={
+                "state": "r.state",
+                "reason": "r.reason",
+                "sent_at_ms": "r.sent_at_ms",
+                "finished_at_ms": "r.finished_at_ms",
+            },
+            where="t.id = r.id AND t.epoch = r.epoch AND t.attempt = r.attempt"
+            " AND t.state IN ('claimed', 'uncertain')",
+        )
+        # An editor's open transaction on one job must not stop the tenant: locked rows are passed over.
+        self._lock_jobs = (
+            f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')} ORDER BY id{dialect.skip_locked}"
+        )
+        self._existing = f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')}"
+        # Only forward, and by increments: a late message of an old term can neither set a time nor a count back.
+        self._record = dialect.update_from(
+            JOB,
+            rows=dialect.rows("rows", _RUN, alias="r"),
+            assignments={
+                "last_run_at": "CASE WHEN r.runs = 0 OR t.last_run_at > %(ran_at)s THEN t.last_run_at"
+                " ELSE %(ran_at)s END",
+                "total_run_count": "t.total_run_count + r.runs",
+                "enabled": "CASE WHEN r.finished = 1 THEN false ELSE t.enabled END",
+            },
+            where="t.id = r.job_id",
+        )
+
+    def confirm(
+        self, settlements: Sequence[Settlement], term: TermKey, *, predecessors_adoptable_in_ms: int | None
+    ) -> None:
+        rows = [_row(settlement) for settlement in sorted(settlements, key=lambda s: s.claim.occurrence_id)]
+        with self._pool.transaction() as session:
+            self._guard.lock(session, term)
+            session.execute(self._settle, {"rows": encode_rows(rows)})
+            self._guard.move_owed(session, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+
+    def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
+        """Write runs that share one ``last_run_at_ms``; return those whose rows are locked by others.
+
+        Apart from the confirm, so that whatever is wrong with these rows cannot keep a confirm from being written.
+        """
+        by_job = {run.job_id: run for run in runs}
+        with self._pool.transaction() as session:
+            found = session.fetch(self._lock_jobs, {"ids": self._dialect.id_list(by_job)})
+            free = [by_job[job_id] for (job_id,) in found]
+            if free:
+                rows = [{"job_id": run.job_id, "runs": run.runs, "finished": int(run.finished)} for run in free]
+                ran_at = self._stored_instant(free[0].last_run_at_ms)
+                session.execute(self._record, {"rows": encode_rows(rows), "ran_at": ran_at})
+            locked = by_job.keys() - {run.job_id for run in free}
+            if not locked:
+                return []
+            existing = session.fetch(self._existing, {"ids": self._dialect.id_list(locked)})
+        return [by_job[job_id] for (job_id,) in existing]
+
+
+def _row(settlement: Settlement) -> dict[str, Any]:
+    row = {
+        "id": settlement.claim.occurrence_id,
+        "epoch": settlement.claim.epoch,
+        "attempt": settlement.claim.attempt,
+        "state": settlement.outcome,
+        "reason": settlement.reason,
+    }
+    if settlement.outcome is Outcome.SENT:
+        row["sent_at_ms"] = settlement.at_ms
+    elif settlement.outcome is Outcome.FAILED:
+        row["finished_at_ms"] = settlement.at_ms
+    return row

@@ -1,0 +1,183 @@
+"""Noticing what differs from the plan, and writing plans.
+
+Rows and plans are compared in the database, so an edit is seen by whatever path it came, from whatever clock, and
+unchanged jobs cost Python nothing. Plan writes are guarded transactions that name the inputs they replace: a frozen
+holder's plan, computed from rows of long ago, can replace nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite, TermKey, TermLost
+from django_leased_cron.core.planning_inputs import FORMAT
+from django_leased_cron.database.session import Session, SessionPool
+from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.rows import encode_rows, insert_occurrences, skipped_row
+from django_leased_cron.outbox.tables import (
+    JOB,
+    JOB_POLICY,
+    JOB_WITH_SCHEDULE,
+    OCCURRENCE,
+    STATE,
+    message_digest,
+    planning_inputs,
+    run_by_other,
+)
+
+_PLAN = {
+    "job_id": "integer",
+    "replaced_inputs": "text",
+    "replaced_due_at_ms": "integer",
+    "inputs": "text",
+    "next_due_at_ms": "integer",
+    "fire_at_ms": "integer",
+    "known_run_at_ms": "integer",
+    "error": "text",
+    "message_digest": "text",
+}
+
+
+class Plans:
+    """Reads changes of, and writes plans for, one tenant's jobs."""
+
+    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, storage_offset_ms: int) -> None:
+        dialect = pool.dialect
+        self._pool = pool
+        self._guard = guard
+        self._dialect = dialect
+        self._storage_offset_ms = storage_offset_ms
+        self._now = dialect.now_ms
+        inputs, digest = planning_inputs(dialect), message_digest(dialect)
+        # The order of the cases: what an enabled job lacks most comes first. ELSE '' is what WHERE leaves out.
+        kind = f"""CASE WHEN NOT p.enabled THEN CASE WHEN s.inputs <> '' THEN 'disabled' ELSE '' END
+            WHEN s.job_id IS NULL OR s.inputs = '' THEN 'new'
+            WHEN s.inputs_format <> {FORMAT} THEN 'reformatted'
+            WHEN {dialect.differs("s.inputs", inputs)} THEN 'edited'
+            WHEN s.error <> '' AND s.message_digest <> {digest} THEN 'edited'
+            WHEN s.next_due_at_ms IS NOT NULL AND {run_by_other(dialect)} THEN 'run_by_other'
+            WHEN p.one_off AND s.next_due_at_ms IS NULL AND s.last_due_at_ms IS NOT NULL AND s.error = ''
+                AND NOT EXISTS (SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = p.id AND o.state = 'claimed')
+                THEN 'finished'
+            ELSE '' END"""
+        self._find_changes = f"""SELECT * FROM (
+                SELECT {kind} AS kind, p.id AS job_id, {inputs} AS inputs, s.next_due_at_ms,
+                    COALESCE(s.inputs, '') AS planned_inputs, {dialect.instant_text("p.last_run_at")} AS last_run_at,
+                    COALESCE(jp.jitter_s, 0) AS jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
+                FROM {JOB_WITH_SCHEDULE} LEFT JOIN {STATE} AS s ON s.job_id = p.id
+                LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = p.id
+                WHERE p.id > %(after)s
+            ) AS changed WHERE kind <> '' ORDER BY job_id LIMIT %(limit)s"""
+        self._find_orphans = f"""SELECT s.job_id, s.next_due_at_ms, s.inputs FROM {STATE} AS s
+            LEFT JOIN {JOB} AS p ON p.id = s.job_id WHERE p.id IS NULL ORDER BY s.job_id LIMIT %(limit)s"""
+        self._add = dialect.insert_or_ignore(
+            STATE,
+            columns=["job_id", "inputs", "inputs_format", "error", "message_digest"],
+            select=f"SELECT r.job_id, '', {FORMAT}, '', '' FROM {dialect.rows('rows', _PLAN, alias='r')}",
+            conflict=["job_id"],
+        )
+        # Names the plan it replaces on the row itself. An error keeps the moment at which it was first seen.
+        self._write = dialect.update_from(
+            STATE,
+            rows=dialect.rows("rows", _PLAN, alias="r"),
+            assignments={
+                "error_since_ms": "CASE WHEN r.error = '' THEN NULL WHEN r.error = t.error THEN t.error_since_ms"
+                " ELSE %(now_ms)s END",
+                "next_due_at_ms": "r.next_due_at_ms",
+                "fire_at_ms": "r.fire_at_ms",
+                "known_run_at_ms": "COALESCE(r.known_run_at_ms, t.known_run_at_ms)",
+                "inputs": "r.inputs",
+                "inputs_format": str(FORMAT),
+                "error": "r.error",
+                "message_digest": "r.message_digest",
+            },
+            where="t.job_id = r.job_id AND t.inputs = r.replaced_inputs"
+            " AND COALESCE(t.next_due_at_ms, -1) = COALESCE(r.replaced_due_at_ms, -1)",
+        )
+        gone = f"{dialect.any_of('job_id', 'ids')} AND NOT EXISTS (SELECT 1 FROM {JOB} AS p WHERE p.id = job_id)"
+        self._sweep = [f"DELETE FROM {table} WHERE {gone}" for table in (STATE, JOB_POLICY)]
+        self._insert = insert_occurrences(dialect)
+        done = "state NOT IN ('requested', 'claimed') AND due_at_ms < %(before_ms)s"
+        self._find_old = f"SELECT id FROM {OCCURRENCE} WHERE {done} LIMIT %(limit)s"
+        self._purge = f"DELETE FROM {OCCURRENCE} WHERE {dialect.any_of('id', 'ids')}"
+
+    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
+        with self._pool.transaction(reading=True) as session:
+            parameters = {"limit": limit, "after": after_job_id, "storage_offset_ms": self._storage_offset_ms}
+            changed = [_decode(row) for row in session.fetch(self._find_changes, parameters)]
+            orphans = [] if len(changed) == limit else session.fetch(self._find_orphans, {"limit": limit})
+        deleted = [
+            ChangedJob(
+                job_id=job_id,
+                kind=ChangeKind.DELETED,
+                inputs="",
+                next_due_at_ms=next_due_at_ms,
+                planned_inputs=inputs,
+                last_run_at=None,
+            )
+            for job_id, next_due_at_ms, inputs in orphans
+        ]
+        return [*changed, *deleted]
+
+    def write(
+        self, writes: Sequence[PlanWrite], term: TermKey, *, predecessors_adoptable_in_ms: int | None
+    ) -> TermLost | None:
+        with self._pool.transaction() as session:
+            if not self._guard.hold(session, term):
+                return TermLost()
+            ((now_ms,),) = session.fetch(f"SELECT {self._now}")
+            self._write_all(session, writes, epoch=term.epoch, now_ms=now_ms)
+            self._guard.move_owed(session, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+        return None
+
+    def purge(self, *, older_than_ms: int, limit: int) -> int:
+        with self._pool.transaction() as session:
+            ((now_ms,),) = session.fetch(f"SELECT {self._now}")
+            found = session.fetch(self._find_old, {"before_ms": now_ms - older_than_ms, "limit": limit})
+            if found:
+                session.execute(self._purge, {"ids": self._dialect.id_list({row[0] for row in found})})
+        return len(found)
+
+    def _write_all(self, session: Session, writes: Sequence[PlanWrite], *, epoch: int, now_ms: int) -> None:
+        replaced = [
+            skipped_row(
+                write.job_id,
+                due_at_ms=write.replaced_due_at_ms,
+                epoch=epoch,
+                reason=write.replaced_because,
+            )
+            for write in writes
+            if write.replaced_due_at_ms is not None
+            and write.replaced_due_at_ms <= now_ms
+            and write.replaced_due_at_ms != write.next_due_at_ms
+        ]
+        if replaced:
+            session.execute(self._insert, {"rows": encode_rows(replaced)})
+        plans = [{name: getattr(write, name) for name in _PLAN} for write in writes if not write.delete]
+        if plans:
+            rows = encode_rows(plans)
+            session.execute(self._add, {"rows": rows})
+            session.execute(self._write, {"rows": rows, "now_ms": now_ms})
+        deleted = {write.job_id for write in writes if write.delete}
+        if deleted:
+            ids = self._dialect.id_list(deleted)
+            for statement in self._sweep:
+                session.execute(statement, {"ids": ids})
+
+
+def _decode(row: tuple[Any, ...]) -> ChangedJob:
+    kind, job_id, inputs, next_due_at_ms, planned_inputs, last_run_at, jitter_s, args, kwargs, headers, digest = row
+    return ChangedJob(
+        job_id=job_id,
+        kind=ChangeKind(kind),
+        inputs=inputs,
+        next_due_at_ms=next_due_at_ms,
+        planned_inputs=planned_inputs,
+        last_run_at=last_run_at,
+        jitter_s=jitter_s,
+        args=args,
+        kwargs=kwargs,
+        headers=headers,
+        message_digest=digest,
+    )

@@ -1,0 +1,71 @@
+"""Everything that can be found wrong before scheduling starts, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from celery import current_app
+from django.core import checks
+from django.db import Error as DjangoDatabaseError
+from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
+
+from django_leased_cron.conf import LeasedCronSettings
+from django_leased_cron.core.clock import SystemClock
+from django_leased_cron.exceptions import ConfigurationError
+from django_leased_cron.publishing import build_publisher
+from django_leased_cron.tenants import Tenant
+
+_OUR_APPS = ("leased_cron", "django_celery_beat")
+
+
+def find_configuration_problems() -> list[str]:
+    """Return what Django's system checks call an error, without asking any server."""
+    return _describe(checks.run_checks())
+
+
+def find_all_problems(settings: LeasedCronSettings, tenants: Sequence[Tenant]) -> list[str]:
+    """Return what ``--check`` finds: configuration, and what databases and broker say now."""
+    problems = find_configuration_problems()
+    for alias in dict.fromkeys(tenant.alias for tenant in tenants):
+        problems += _find_database_problems(alias)
+    return problems + _find_broker_problems(settings)
+
+
+def _find_database_problems(alias: str) -> list[str]:
+    connection = connections[alias]
+    try:
+        connection.ensure_connection()
+        problems = _describe(checks.run_checks(tags=[checks.Tags.database], databases=[alias]))
+        executor = MigrationExecutor(connection)
+        plan = executor.migration_plan([key for key in executor.loader.graph.leaf_nodes() if key[0] in _OUR_APPS])
+    except DjangoDatabaseError as exc:
+        return [f"Database {alias!r} does not answer: {str(exc).strip()}"]
+    finally:
+        connection.close()
+    unapplied = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
+    if unapplied:
+        problems.append(
+            f"Database {alias!r}: unapplied migrations: {unapplied}. Run: manage.py migrate --database={alias}"
+        )
+    return problems
+
+
+def _find_broker_problems(settings: LeasedCronSettings) -> list[str]:
+    try:
+        publisher = build_publisher(current_app, SystemClock(), publish_timeout_s=settings.publish_timeout_s)
+    except ConfigurationError as exc:
+        return list(exc.problems)
+    except ImportError as exc:
+        return [f"The broker's library or a task module cannot be imported: {exc}"]
+    try:
+        answering = publisher.is_answering()
+    finally:
+        publisher.close()
+    broker = current_app.connection_for_write().as_uri()  # without its password
+    return [] if answering else [f"The broker {broker} does not answer."]
+
+
+def _describe(messages: Iterable[checks.CheckMessage]) -> list[str]:
+    serious = [message for message in messages if message.is_serious() and not message.is_silenced()]
+    return [str(message) for message in serious]

@@ -1,0 +1,134 @@
+"""One claimed batch on its way through the broker: what to publish, and what to record of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import assert_never
+
+from django_leased_cron.core.claiming import ClaimRules
+from django_leased_cron.core.clock import BootTime
+from django_leased_cron.core.database_clock import DatabaseClockEstimate
+from django_leased_cron.core.message import build_publication, digest_message
+from django_leased_cron.core.occurrence import SkipReason
+from django_leased_cron.core.outbox import (
+    ClaimedOccurrence,
+    ClaimOrder,
+    ClaimReply,
+    JobMessage,
+    JobRun,
+    Outcome,
+    Settlement,
+)
+from django_leased_cron.core.publication import (
+    Accepted,
+    NotStarted,
+    Publication,
+    PublishResult,
+    Refused,
+    Unknown,
+)
+from django_leased_cron.exceptions import MalformedJobError
+from django_leased_cron.supervision.hand import Hand
+
+
+class Batch:
+    """Settles each claimed occurrence once: sent, failed, skipped, uncertain, or kept in hand for another attempt."""
+
+    def __init__(
+        self, reply: ClaimReply, *, hand: Hand, estimate: DatabaseClockEstimate, rules: ClaimRules
+    ) -> None:
+        self._reply = reply
+        self._hand = hand
+        self._estimate = estimate
+        self._rules = rules
+        self._by_id = {occurrence.claim.occurrence_id: occurrence for occurrence in reply.claimed}
+        self._runs: Counter[int] = Counter()
+        self.settlements: list[Settlement] = []
+        self.malformed: list[tuple[int, MalformedJobError, str]] = []
+        """Job id, what is wrong with its message, and the message's digest."""
+        self.outage: str | None = None
+        """What the broker's connection failed of, if it did."""
+        self.sent = 0
+        self.failed = 0
+        self.worst_lateness_ms = 0
+
+    def build_publications(self) -> Sequence[Publication]:
+        """Decode every claimed occurrence; what cannot be sent is settled here and harms only itself (I8)."""
+        publications = []
+        for occurrence in self._reply.claimed:
+            publication = self._build_publication(occurrence)
+            if publication is not None:
+                publications.append(publication)
+                # Until its result is known: whatever interrupts the publisher, it is not forgotten.
+                self._hand.keep(occurrence, never_started=False)
+        return publications
+
+    def note(self, result: PublishResult) -> None:
+        """Take in what the publisher knows of one publication."""
+        occurrence = self._by_id[result.publication.occurrence_id]
+        match result:
+            case Accepted(at=at):
+                self._accept(occurrence, at)
+            case Refused(reason=reason):
+                self._settle(occurrence, Outcome.FAILED, reason)
+                self.failed += 1
+            case NotStarted(reason=reason):
+                self._hand.keep(occurrence, never_started=True)
+                self.outage = self.outage or reason
+            case Unknown(reason=reason):
+                self.outage = self.outage or reason
+                if occurrence.at_most_once:
+                    self._settle(occurrence, Outcome.UNCERTAIN, reason)
+            case _:
+                assert_never(result)
+
+    def build_runs(self, order: ClaimOrder) -> Sequence[JobRun]:
+        """Return what django-celery-beat's rows are to be told of the accepted ones."""
+        finished = {advance.job_id for advance in order.advances if advance.finishes}
+        return [
+            JobRun(job_id=job_id, runs=runs, last_run_at_ms=self._reply.now_ms, finished=job_id in finished)
+            for job_id, runs in self._runs.items()
+        ]
+
+    def _build_publication(self, occurrence: ClaimedOccurrence) -> Publication | None:
+        message = occurrence.message
+        if message is None:
+            self._settle(occurrence, Outcome.SKIPPED, SkipReason.DELETED)
+            return None
+        try:
+            return build_publication(
+                occurrence,
+                message,
+                tenant_key=self._rules.tenant_key,
+                now_ms=self._reply.now_ms,
+                storage_zone=self._rules.storage_zone,
+            )
+        except MalformedJobError as exc:
+            self._settle(occurrence, Outcome.FAILED, str(exc))
+            self._flag(occurrence, message, exc)
+            return None
+
+    def _flag(self, occurrence: ClaimedOccurrence, message: JobMessage, error: MalformedJobError) -> None:
+        self.failed += 1
+        self.malformed.append((occurrence.job_id, error, digest_message(message)))
+
+    def _accept(self, occurrence: ClaimedOccurrence, at: BootTime) -> None:
+        at_ms = self._estimate.now_ms(at)
+        self._settle(occurrence, Outcome.SENT, at_ms=at_ms)
+        self._runs[occurrence.job_id] += 1
+        self.sent += 1
+        self.worst_lateness_ms = max(self.worst_lateness_ms, at_ms - occurrence.due_at_ms)
+
+    def _settle(
+        self, occurrence: ClaimedOccurrence, outcome: Outcome, reason: str = "", *, at_ms: int | None = None
+    ) -> None:
+        self._hand.drop([occurrence.claim])
+        self.settlements.append(
+            Settlement(
+                claim=occurrence.claim,
+                outcome=outcome,
+                at_ms=self._reply.now_ms if at_ms is None else at_ms,
+                reason=reason,
+            )
+        )

@@ -1,0 +1,77 @@
+"""What was published and is not yet recorded; it outlives the term that published it (P2)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from django_leased_cron.core.clock import BootTime, Clock, later
+from django_leased_cron.core.outbox import JobRun, Outbox, Settlement, TermKey
+from django_leased_cron.exceptions import CommitOutcomeUnknownError, StoreError
+from django_leased_cron.supervision.outage import OutageWatch
+
+_CONFIRMED_AT_ONCE = 500
+_RUNS_RETRY_S = 1.0
+_MOST_RUNS_OWED = 10_000
+
+
+class Confirmer:
+    """Records outcomes of one tenant until the database has them.
+
+    A settlement leaves the list only when a confirm was committed: sent again, it matches nothing and does no harm.
+    Runs, which are increments, are never sent again after a commit of unknown outcome.
+    """
+
+    def __init__(self, outbox: Outbox, *, clock: Clock, outage: OutageWatch) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._outage = outage
+        self._settlements: defaultdict[TermKey, list[Settlement]] = defaultdict(list)
+        self._runs: list[JobRun] = []
+        self._runs_not_before = BootTime(0.0)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every outcome is recorded; runs that an editor's lock holds up do not count."""
+        return not self._settlements
+
+    def add(self, term: TermKey, settlements: Sequence[Settlement], runs: Sequence[JobRun]) -> None:
+        if settlements:
+            self._settlements[term].extend(settlements)
+        self._runs.extend(runs)
+
+    def flush(self, *, predecessors_adoptable_in_ms: int | None) -> None:
+        """Confirm everything; raises ``StoreError`` where the database does not."""
+        for term in list(self._settlements):
+            waiting = self._settlements[term]
+            while waiting:
+                self._outbox.confirm(
+                    waiting[:_CONFIRMED_AT_ONCE],
+                    term=term,
+                    predecessors_adoptable_in_ms=predecessors_adoptable_in_ms,
+                )
+                del waiting[:_CONFIRMED_AT_ONCE]
+            del self._settlements[term]
+        self._record_runs()
+
+    def _record_runs(self) -> None:
+        at = self._clock.boot_time()
+        if not self._runs or at < self._runs_not_before:
+            return
+        groups: defaultdict[int, list[JobRun]] = defaultdict(list)
+        for run in self._runs:
+            groups[run.last_run_at_ms].append(run)
+        left: list[JobRun] = []
+        for runs in groups.values():
+            try:
+                left.extend(self._outbox.record_runs(runs))
+            except CommitOutcomeUnknownError as exc:
+                self._outage.failed(exc)
+            except StoreError as exc:
+                # Bookkeeping for django-celery-beat's columns: it must not hold up a claim.
+                self._outage.failed(exc)
+                left.extend(runs)
+            else:
+                self._outage.worked()
+        self._runs = left[-_MOST_RUNS_OWED:]
+        self._runs_not_before = later(at, _RUNS_RETRY_S) if left else at

@@ -1,0 +1,348 @@
+"""Scheduling one tenant for one term: claim, publish, confirm, and in between plan.
+
+One step does one of these and says when the next is wanted. A term has new memory: everything here is built when it
+begins and thrown away when it ends, except what the broker accepted and the database has not recorded, which the
+confirmer keeps.
+
+Nothing goes out except out of a claim that the database granted (I1, I2); a step that cannot reach the database
+raises ``StoreError`` and forgets nothing (I7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django_leased_cron.core.adoption import EpochSightings
+from django_leased_cron.core.batch_size import BatchSizer
+from django_leased_cron.core.claiming import ClaimRules, DueWork
+from django_leased_cron.core.clock import BootTime, Clock, later
+from django_leased_cron.core.database_clock import DatabaseClockEstimate
+from django_leased_cron.core.events import (
+    BatchDispatched,
+    BrokerOutage,
+    BrokerRecovered,
+    ClockSuspended,
+    Emit,
+)
+from django_leased_cron.core.outbox import (
+    Adoption,
+    ClaimOrder,
+    ClaimReply,
+    Outbox,
+    TermKey,
+    TermLost,
+    UnconfirmedClaim,
+    Window,
+)
+from django_leased_cron.core.planning import Planning, flag_planned
+from django_leased_cron.core.publication import Publisher
+from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.exceptions import CommitOutcomeUnknownError
+from django_leased_cron.supervision.batch import Batch
+from django_leased_cron.supervision.confirmer import Confirmer
+from django_leased_cron.supervision.hand import Hand
+from django_leased_cron.supervision.planner import Planner
+
+_FIRST_RETRY_S = 0.1
+_LONGEST_RETRY_S = 1.0
+_WINDOW = 50
+_PURGE_EVERY_S = 60.0
+_PURGED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchContext:
+    """What a tenant's dispatchers share from term to term."""
+
+    outbox: Outbox
+    confirmer: Confirmer
+    sightings: EpochSightings
+    estimate: DatabaseClockEstimate
+    rules: ClaimRules
+    timing: LeaseTiming
+    batch_size: int
+    history_retention_s: float
+    clock: Clock
+    emit: Emit
+
+
+class TermDispatcher:
+    """One tenant's scheduler for one term."""
+
+    def __init__(
+        self,
+        context: DispatchContext,
+        *,
+        term: TermKey,
+        proved: Callable[[int, BootTime], None],
+        turned: Callable[[], None],
+    ) -> None:
+        """Begin a term.
+
+        Args:
+            proved: called with epoch and boot time after the database granted a claim that was sent at that time.
+            turned: called whenever the loop turns; the keeper renews only a loop that does.
+        """
+        self._context = context
+        self._proved = proved
+        self._turned = turned
+        self._term = term
+        self._hand = Hand()
+        self._sizer = BatchSizer(batch_seconds=context.timing.batch_seconds, largest=context.batch_size)
+        self._planner = Planner(
+            context.outbox,
+            term=term,
+            planning=Planning(storage_zone=context.rules.storage_zone, first_term=term.epoch == 1),
+            poll_interval_s=context.timing.poll_interval_s,
+            clock=context.clock,
+            emit=context.emit,
+        )
+        self._window: Window | None = None
+        self._predecessors: list[UnconfirmedClaim] | None = None
+        self._must_claim = True  # a new term claims at once, even nothing: until then the lease is owed by a dead one
+        self._read_back = False
+        self._retry_s = 0.0
+        self._retry_at = BootTime(0.0)
+        self._purge_at = later(context.clock.boot_time(), _PURGE_EVERY_S)
+        self._clock_was_trusted = True
+
+    def step(self, publisher: Publisher) -> BootTime | TermLost:
+        """Do the next thing; return when to step again (a time that has passed: at once).
+
+        Raises:
+            StoreError: the database did not do its part; step again after a while.
+        """
+        context = self._context
+        self._read_predecessors()
+        self.flush()
+        at = context.clock.boot_time()
+        if self._planner.is_overdue(at) and not self._must_claim:
+            return self._plan(at)
+        window = self._read_window()
+        if not self._is_clock_trusted():
+            self._window = None
+            return later(at, context.timing.poll_interval_s)
+        order = self._build_order(window, publisher)
+        if order is not None:
+            return self._dispatch(order, publisher)
+        if self._planner.is_due(at):
+            return self._plan(at)
+        self._purge(at)
+        return self._find_next_step(window)
+
+    def flush(self) -> None:
+        """Record what was published."""
+        self._context.confirmer.flush(predecessors_adoptable_in_ms=self._find_adoptable_in_ms())
+
+    # Looking
+
+    def _read_window(self) -> Window:
+        if self._window is None:
+            clock = self._context.clock
+            sent_at = clock.boot_time()
+            self._window = self._context.outbox.read_window(max(_WINDOW, self._sizer.size))
+            self._context.estimate.note(self._window.now_ms, sent_at=sent_at, received_at=clock.boot_time())
+        return self._window
+
+    def _read_predecessors(self) -> None:
+        """Read once what earlier terms left: none can be added while this term exists (I2)."""
+        if self._predecessors is None:
+            found = self._context.outbox.read_predecessors(
+                epoch=self._term.epoch, limit=self._context.batch_size
+            )
+            self._predecessors = list(found)
+
+    def _is_clock_trusted(self) -> bool:
+        trusted = self._context.estimate.is_trusted
+        if self._clock_was_trusted and not trusted:
+            self._context.emit(ClockSuspended(tenant_key=self._term.tenant_key))
+        self._clock_was_trusted = trusted
+        return trusted
+
+    def _plan(self, at: BootTime) -> BootTime | TermLost:
+        result = self._planner.run(
+            now_ms=self._context.estimate.now_ms(at), predecessors_adoptable_in_ms=self._find_adoptable_in_ms()
+        )
+        self._window = None
+        if isinstance(result, TermLost):
+            return result
+        self._context.confirmer.add(self._term, (), result)
+        return at
+
+    def _purge(self, at: BootTime) -> None:
+        if at < self._purge_at:
+            return
+        older_than_ms = round(self._context.history_retention_s * 1000)
+        purged = self._context.outbox.purge(older_than_ms=older_than_ms, limit=_PURGED_AT_ONCE)
+        self._purge_at = at if purged == _PURGED_AT_ONCE else later(at, _PURGE_EVERY_S)
+
+    # Deciding what to claim
+
+    def _build_order(self, window: Window, publisher: Publisher) -> ClaimOrder | None:
+        """Return what to claim now, or ``None``.
+
+        While anything of this term is unpublished, only that is adopted, and only once the broker answers: an hour
+        without a broker must not become an hour of outbox.
+        """
+        at = self._context.clock.boot_time()
+        limit = self._sizer.size
+        fresh = DueWork()
+        adoptions: Sequence[Adoption]
+        if self._hand:
+            if not self._may_retry(at, publisher):
+                return None
+            adoptions = self._hand.find_adoptions(limit=self._context.batch_size)
+        else:
+            fresh = self._context.rules.find_due(window, now_ms=self._context.estimate.now_ms(at), limit=limit)
+            # A5: fresh work goes first; half a batch, but at least one, is left to what a predecessor did not finish.
+            most = max(1, limit // 2) if fresh.advances or fresh.requested else limit
+            adoptions = self._find_predecessors(at)[:most]
+        for job, error in fresh.malformed:
+            self._planner.flag(
+                flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
+            )
+        if not (fresh.advances or fresh.requested or adoptions or self._read_back or self._must_claim):
+            return None
+        return ClaimOrder(
+            term=self._term,
+            advances=fresh.advances,
+            requested=fresh.requested,
+            adoptions=adoptions,
+            read_back=self._read_back,
+            in_hand=self._hand.names,
+            predecessors_adoptable_in_ms=self._find_adoptable_in_ms(),
+            adopt_limit=self._context.batch_size,
+        )
+
+    def _may_retry(self, at: BootTime, publisher: Publisher) -> bool:
+        if at < self._retry_at:
+            return False
+        if publisher.is_answering():
+            return True
+        self._back_off(at)
+        return False
+
+    def _back_off(self, at: BootTime) -> None:
+        self._retry_s = min(_LONGEST_RETRY_S, max(_FIRST_RETRY_S, 2 * self._retry_s))
+        self._retry_at = later(at, self._retry_s)
+
+    def _find_predecessors(self, at: BootTime) -> Sequence[Adoption]:
+        """Return earlier terms' claims that this process may adopt by now (A3)."""
+        ready = []
+        for claim in self._predecessors or ():
+            adoptable_at = self._context.sightings.adoptable_at(claim.epoch)
+            if adoptable_at is not None and adoptable_at <= at:
+                ready.append(Adoption(claim=claim, never_started=False))
+        return ready
+
+    def _find_adoptable_at(self) -> BootTime | None:
+        times = [self._context.sightings.adoptable_at(claim.epoch) for claim in self._predecessors or ()]
+        return min((time for time in times if time is not None), default=None)
+
+    def _find_adoptable_in_ms(self) -> int | None:
+        adoptable_at = self._find_adoptable_at()
+        if adoptable_at is None:
+            return None
+        return max(0, round((adoptable_at - self._context.clock.boot_time()) * 1000))
+
+    # Claim, publish, confirm
+
+    def _dispatch(self, order: ClaimOrder, publisher: Publisher) -> BootTime | TermLost:
+        clock = self._context.clock
+        asked_at = clock.boot_time()  # before the guard is sent: what trust and the right to publish count from
+        self._window = None
+        try:
+            reply = self._context.outbox.claim(order)
+        except CommitOutcomeUnknownError:
+            self._read_back = True
+            raise
+        if isinstance(reply, TermLost):
+            return reply
+        self._context.estimate.note(reply.now_ms, sent_at=asked_at, received_at=clock.boot_time())
+        self._proved(self._term.epoch, asked_at)
+        self._note_reply(order, reply)
+        if reply.claimed:
+            self._publish(order, reply, publisher, asked_at=asked_at)
+        return clock.boot_time()
+
+    def _note_reply(self, order: ClaimOrder, reply: ClaimReply) -> None:
+        self._must_claim = False
+        self._read_back = not reply.read_back_complete
+        asked = [adoption.claim for adoption in order.adoptions]
+        self._hand.drop(asked)
+        if self._predecessors and asked:
+            gone = set(asked)
+            # None where it runs empty: read again, in case there were more than were read at once.
+            self._predecessors = [claim for claim in self._predecessors if claim not in gone] or None
+        if reply.left_to_planner:
+            self._planner.hurry()
+
+    def _publish(self, order: ClaimOrder, reply: ClaimReply, publisher: Publisher, *, asked_at: BootTime) -> None:
+        context = self._context
+        timing = context.timing
+        batch = Batch(reply, hand=self._hand, estimate=context.estimate, rules=context.rules)
+        publications = batch.build_publications()
+        started_at = context.clock.boot_time()
+        start_deadline = later(asked_at, timing.publish_timeout_s - timing.start_margin_s)
+        for result in publisher.publish(publications, start_deadline=start_deadline):
+            batch.note(result)
+            self._turned()
+        self._sizer.measure(batch.sent, seconds=context.clock.boot_time() - started_at)
+        context.confirmer.add(self._term, batch.settlements, batch.build_runs(order))
+        self._flag_malformed(order, batch)
+        self._note_broker(batch)
+        context.emit(
+            BatchDispatched(
+                tenant_key=self._term.tenant_key,
+                epoch=self._term.epoch,
+                sent=batch.sent,
+                failed=batch.failed,
+                unsent=len(self._hand),
+                adopted=sum(occurrence.claim.attempt > 1 for occurrence in reply.claimed),
+                worst_lateness_ms=batch.worst_lateness_ms,
+            )
+        )
+        self.flush()
+
+    def _flag_malformed(self, order: ClaimOrder, batch: Batch) -> None:
+        """Un-plan jobs whose message was found malformed; one that was adopted is flagged at its next own firing."""
+        advances = {advance.job_id: advance for advance in order.advances}
+        for job_id, error, digest in batch.malformed:
+            advance = advances.get(job_id)
+            if advance is not None:
+                self._planner.flag(
+                    flag_planned(
+                        job_id=job_id,
+                        inputs=advance.inputs,
+                        next_due_at_ms=advance.next_due_at_ms,
+                        error=error,
+                        message_digest=digest,
+                    )
+                )
+
+    def _note_broker(self, batch: Batch) -> None:
+        tenant_key = self._term.tenant_key
+        if batch.outage is not None:
+            if not self._retry_s:
+                self._context.emit(
+                    BrokerOutage(tenant_key=tenant_key, detail=batch.outage, in_hand=len(self._hand))
+                )
+            self._back_off(self._context.clock.boot_time())
+        elif self._retry_s:
+            self._retry_s = 0.0
+            self._context.emit(BrokerRecovered(tenant_key=tenant_key))
+
+    # Waiting
+
+    def _find_next_step(self, window: Window) -> BootTime:
+        """Return when something is to be done next: a firing, a pass of the planner, an adoption, a retry."""
+        times = [self._planner.due_at]
+        if self._hand:
+            times.append(self._retry_at)
+        elif window.jobs:
+            times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
+        adoptable_at = self._find_adoptable_at()
+        if adoptable_at is not None and not self._hand:
+            times.append(adoptable_at)
+        return min(times)

@@ -1,0 +1,121 @@
+"""Looking at all leases of one database, and bidding for those that may be taken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from django_leased_cron.core.bidding import LeaseObserver, find_takeover
+from django_leased_cron.core.clock import Clock
+from django_leased_cron.core.events import Emit, LeaseAcquired, LoopFailed, RescueWithheld
+from django_leased_cron.core.lease import Acquired, LeaseRow, LeaseStore, TakeoverReason, WakeUps
+from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.exceptions import StoreError
+from django_leased_cron.supervision.outage import OutageWatch
+from django_leased_cron.supervision.seat import TenantSeat
+
+
+class StandbyPoll:
+    """One query a poll for all tenants of a database; a bid for each lease that the rules allow to take.
+
+    Whatever it reads is also what this process has *seen*: epochs for rule A3, and the database's own "no" to a term
+    that it believes in.
+    """
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        wake_ups: WakeUps,
+        seats: Sequence[TenantSeat],
+        *,
+        holder_id: str,
+        timing: LeaseTiming,
+        is_broker_answering: Callable[[], bool],
+        clock: Clock,
+        emit: Emit,
+    ) -> None:
+        self._store = store
+        self._wake_ups = wake_ups
+        self._seats: Mapping[str, TenantSeat] = {seat.tenant_key: seat for seat in seats}
+        self._holder_id = holder_id
+        self._timing = timing
+        self._is_broker_answering = is_broker_answering
+        self._clock = clock
+        self._emit = emit
+        self._observer = LeaseObserver()
+        self._outage = OutageWatch(alias=store.alias, doing="looking at leases", emit=emit)
+        self._withheld: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"leased-cron-standby-{store.alias}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, *, timeout_s: float) -> None:
+        """Bid no more."""
+        self._stopping.set()
+        self._wake_ups.wake()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.poll()
+            except StoreError as exc:
+                self._outage.failed(exc)
+            except Exception as exc:  # noqa: BLE001 - top of the loop: a standby that died is no standby
+                self._emit(LoopFailed(doing="looking at leases", error=exc))
+            else:
+                self._outage.worked()
+            self._wake_ups.wait(self._timing.poll_interval_s)
+
+    def poll(self) -> None:
+        """Look once and bid; raises ``StoreError``."""
+        reading = self._store.read(list(self._seats))
+        at = self._clock.boot_time()
+        self._observer.observe(reading, at=at)
+        held = {seat.tenant_key: term.epoch for seat in self._seats.values() if (term := seat.term) is not None}
+        for tenant_key, row in sorted(reading.leases.items()):
+            if self._stopping.is_set():
+                return
+            seat = self._seats[tenant_key]
+            seat.sightings.note(row.epoch, at=at)
+            epoch = held.get(tenant_key)
+            if epoch is not None and row.epoch > epoch:
+                seat.denied(epoch)
+            reason = find_takeover(
+                row,
+                reading,
+                holder_id=self._holder_id,
+                held_epochs=held,
+                at=at,
+                timing=self._timing,
+                observer=self._observer,
+            )
+            if reason is not None and self._may_act(reason, tenant_key):
+                self._bid(seat, row, reason)
+
+    def _may_act(self, reason: TakeoverReason, tenant_key: str) -> bool:
+        """Return whether this process could do better: a broker that is down for all is nobody's reason to move."""
+        if reason is not TakeoverReason.RESCUE or self._is_broker_answering():
+            self._withheld.discard(tenant_key)
+            return True
+        if tenant_key not in self._withheld:
+            self._withheld.add(tenant_key)
+            self._emit(RescueWithheld(tenant_key=tenant_key))
+        return False
+
+    def _bid(self, seat: TenantSeat, row: LeaseRow, reason: TakeoverReason) -> None:
+        asked_at = self._clock.boot_time()
+        outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
+        if isinstance(outcome, Acquired):
+            seat.sightings.note(outcome.epoch, at=self._clock.boot_time())
+            self._emit(
+                LeaseAcquired(
+                    tenant_key=seat.tenant_key,
+                    epoch=outcome.epoch,
+                    reason=reason,
+                    previous_holder_id=row.holder_id,
+                )
+            )
+            seat.won(outcome.epoch, asked_at)
