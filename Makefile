@@ -50,13 +50,9 @@ test-unit: $(STAMP) ## The unit tests: no database, a few seconds
 test-sqlite: $(STAMP) ## What needs no server: unit, and contract and integration on SQLite
 	$(BIN)/pytest --sqlite-only tests/unit tests/contract tests/integration $(ARGS)
 
-test-second-python: ## The same on Python 3.12 or 3.13 with Django 6.0, where there is one
-	@if [ -z "$(SECOND_PYTHON)" ]; then \
-		echo "Neither Python 3.13 nor 3.12 was found: the second pair was not tested."; \
-	else \
-		$(MAKE) --no-print-directory $(SECOND_STAMP) && \
-		.venv-second/bin/pytest --sqlite-only tests/unit tests/contract tests/integration $(ARGS); \
-	fi
+test-second-python: $(if $(SECOND_PYTHON),$(SECOND_STAMP)) ## The same on Python 3.13 or 3.12 with Django 6.0
+	$(if $(SECOND_PYTHON),.venv-second/bin/pytest --sqlite-only tests/unit tests/contract tests/integration $(ARGS), \
+		@echo "Neither Python 3.13 nor 3.12 was found: the second pair was not tested.")
 
 acceptance: $(STAMP) ## The long forms of the acceptance tests: real processes, real signals
 	$(BIN)/pytest tests/acceptance -m "" $(ARGS)

@@ -55,15 +55,15 @@ TEMPLATES = [
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # logging in is not what is tested
 
+SQLITE_FILE = str(SQLITE_FOLDER / "db.sqlite3")
 DATABASES = {
-    "sqlite": parse_database_url(f"sqlite:///{SQLITE_FOLDER / 'db.sqlite3'}")
-    | {"TEST": {"NAME": str(SQLITE_FOLDER / "db.sqlite3")}}
+    "sqlite": parse_database_url(f"sqlite:///{SQLITE_FILE}") | {"TEST": {"NAME": SQLITE_FILE, "DEPENDENCIES": []}}
 }
 for alias in ("postgres", "mysql"):
     if find_spec(SERVERS[alias].driver):
         DATABASES[alias] = parse_database_url(SERVERS[alias].url) | {
             "NAME": DATABASE_NAME,
-            "TEST": {"NAME": DATABASE_NAME},
+            "TEST": {"NAME": DATABASE_NAME, "DEPENDENCIES": []},
         }
 _chosen = os.environ.get("LEASED_CRON_TEST_DATABASE", "sqlite").replace("postgresql", "postgres")
 DATABASES["default"] = DATABASES[_chosen] | {"TEST": {}}

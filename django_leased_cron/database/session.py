@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from django.db import Error as DjangoDatabaseError
@@ -68,7 +68,7 @@ class Session:
         """Execute one statement inside :meth:`transaction`; return its rows."""
         wrapper = self._open_wrapper()
         # The backend's bare cursor: no query log that grows under DEBUG, Django's translation of errors kept.
-        with wrapper.wrap_database_errors, wrapper.create_cursor() as cursor:
+        with wrapper.wrap_database_errors, closing(wrapper.create_cursor()) as cursor:
             cursor.execute(sql, parameters or {})  # with parameters always: "%%" means the same everywhere
             self._row_count = cursor.rowcount
             return list(cursor.fetchall()) if wanted else []

@@ -6,7 +6,8 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("django_celery_beat", "0001_initial"),
+        # The last one that changed which columns there are, so `migrate leased_cron` alone gives what is read.
+        ("django_celery_beat", "0014_remove_clockedschedule_enabled"),
     ]
 
     operations = [

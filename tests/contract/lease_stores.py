@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from typing import Any, Final, TypeVar, cast
 
-from django_leased_cron.core.lease import LeaseRow, LeaseStore
+from django_leased_cron.core.lease import LeaseRow, LeaseStore, Renewal
 from django_leased_cron.database import build_dialect
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import SessionPool
@@ -61,6 +61,11 @@ class Stores:
 
     def row(self, tenant_key: str = "acme") -> LeaseRow:
         return self._reader.read([tenant_key]).leases[tenant_key]
+
+
+def renewal(*, renewed: Iterable[str] = (), lost: Iterable[str] = (), busy: Iterable[str] = ()) -> Renewal:
+    """Return what a renewal is expected to say."""
+    return Renewal(renewed=frozenset(renewed), lost=frozenset(lost), busy=frozenset(busy))
 
 
 def run_at_once(calls: Sequence[Callable[[], T]]) -> list[T | BaseException]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -10,11 +11,12 @@ from django.utils import timezone
 from django_leased_cron.core.lease import Acquired, HeldByOther, LeaseRow, ProcessReport, TakeoverReason
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.models import SchedulerLease, SchedulerProcess
-from tests.contract.lease_stores import NOW_MS, RESCUE_MS, TTL_MS, Stores
+from tests.contract.lease_stores import NOW_MS, RESCUE_MS, TTL_MS, Stores, renewal
 
-FREE = {"holder_id": "", "expires_at_ms": 0}
-EXPIRED = {"expires_at_ms": NOW_MS}
-OWED = {"owed_since_ms": NOW_MS - RESCUE_MS, "progressed_at_ms": NOW_MS - RESCUE_MS}
+Columns = dict[str, Any]
+FREE: Columns = {"holder_id": "", "expires_at_ms": 0}
+EXPIRED: Columns = {"expires_at_ms": NOW_MS}
+OWED: Columns = {"owed_since_ms": NOW_MS - RESCUE_MS, "progressed_at_ms": NOW_MS - RESCUE_MS}
 REPORT = ProcessReport(holder_id="me", host="web-1", pid=42, version="0.1", draining=False, tenants=["acme", "umbra"])
 
 
@@ -37,7 +39,7 @@ def test_first_reading_creates_free_leases(stores: Stores) -> None:
 def test_reading_shows_the_row_as_it_is(stores: Stores) -> None:
     """Every column, and only of the tenants asked for."""
     stores.put("umbra")
-    columns = {
+    columns: Columns = {
         "holder_id": "other",
         "epoch": 5,
         "acquired_at_ms": 1,
@@ -81,7 +83,7 @@ def test_keys_that_the_database_takes_for_one_are_an_error(stores: Stores) -> No
         (OWED, TakeoverReason.RESCUE),
     ],
 )
-def test_acquire_takes_the_row_as_seen(stores: Stores, columns: dict[str, int | str], reason: TakeoverReason) -> None:
+def test_acquire_takes_the_row_as_seen(stores: Stores, columns: Columns, reason: TakeoverReason) -> None:
     """The epoch grows by one, the times start anew, what is owed stays owed."""
     seen = stores.put(**columns, hand_over_requested_at_ms=1)
     outcome = stores.build().try_acquire(seen, holder_id="me", reason=reason)
@@ -109,7 +111,7 @@ def test_acquire_takes_the_row_as_seen(stores: Stores, columns: dict[str, int | 
     ],
 )
 def test_acquire_wants_the_reason_to_hold_by_the_databases_clock(
-    stores: Stores, columns: dict[str, int], reason: TakeoverReason
+    stores: Stores, columns: Columns, reason: TakeoverReason
 ) -> None:
     """The bidder may think what it likes."""
     seen = stores.put(**columns)
@@ -159,8 +161,7 @@ def test_acquire_of_a_row_that_is_gone_says_no_and_the_next_reading_brings_it_ba
 def test_renewal_moves_the_end_and_nothing_else(stores: Stores) -> None:
     """Heartbeats are no progress: a wedged holder must not look busy by renewing."""
     seen = stores.put(owed_since_ms=NOW_MS - 500)
-    renewal = stores.build().renew(holder_id="other", epochs={"acme": 7})
-    assert (renewal.renewed, renewal.lost, renewal.busy) == ({"acme"}, set(), set())
+    assert stores.build().renew(holder_id="other", epochs={"acme": 7}) == renewal(renewed=["acme"])
     assert stores.row() == replace(seen, expires_at_ms=NOW_MS + TTL_MS)
 
 
@@ -170,8 +171,8 @@ def test_renewal_of_stale_terms_changes_nothing(stores: Stores) -> None:
     newer = stores.put("newer", epoch=8)
     stores.put("good")
     epochs = {"other's": 7, "newer": 7, "gone": 7, "good": 7}
-    renewal = stores.build().renew(holder_id="other", epochs=epochs)
-    assert (renewal.renewed, renewal.lost, renewal.busy) == ({"good"}, {"other's", "newer", "gone"}, set())
+    outcome = stores.build().renew(holder_id="other", epochs=epochs)
+    assert outcome == renewal(renewed=["good"], lost=["other's", "newer", "gone"])
     assert (stores.row("other's"), stores.row("newer")) == (other, newer)
 
 
@@ -185,8 +186,7 @@ def test_renewal_leaves_alone_what_it_does_not_name(stores: Stores) -> None:
 
 def test_nothing_to_renew_is_nothing_to_do(stores: Stores) -> None:
     """No statement with an empty list."""
-    renewal = stores.build().renew(holder_id="other", epochs={})
-    assert (renewal.renewed, renewal.lost, renewal.busy) == (set(), set(), set())
+    assert stores.build().renew(holder_id="other", epochs={}) == renewal()
 
 
 def test_two_thousand_terms_are_renewed_together(stores: Stores) -> None:
@@ -195,9 +195,8 @@ def test_two_thousand_terms_are_renewed_together(stores: Stores) -> None:
     stores.build().read(keys)
     SchedulerLease.objects.using(stores.alias).update(holder_id="other", epoch=7, expires_at_ms=NOW_MS + 1)
     stores.put("tenant-1234", epoch=8)
-    renewal = stores.build().renew(holder_id="other", epochs=dict.fromkeys(keys, 7))
-    assert renewal.lost == {"tenant-1234"}
-    assert len(renewal.renewed) == 1999
+    outcome = stores.build().renew(holder_id="other", epochs=dict.fromkeys(keys, 7))
+    assert outcome == renewal(renewed=[key for key in keys if key != "tenant-1234"], lost=["tenant-1234"])
     renewed = SchedulerLease.objects.using(stores.alias).filter(expires_at_ms=NOW_MS + TTL_MS)
     assert renewed.count() == 1999
 

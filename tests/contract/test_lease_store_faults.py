@@ -84,8 +84,7 @@ def test_lost_reply_to_an_acquire_can_be_found_out(stores: Stores, monkeypatch: 
     """The caller is told that it does not know; the next reading shows the lease as its own."""
     seen = stores.put()
     store = stores.build()
-    with monkeypatch.context() as patch, pytest.raises(CommitOutcomeUnknownError):
-        _lose_replies_to_commit(patch, committed=True)
+    with _lost_replies_to_commit(monkeypatch, committed=True), pytest.raises(CommitOutcomeUnknownError):
         store.try_acquire(seen, holder_id="me", reason=TakeoverReason.UNCHANGED)
     found = store.read(["acme"]).leases["acme"]
     assert (found.holder_id, found.epoch) == ("me", seen.epoch + 1)
@@ -98,13 +97,13 @@ def test_commit_that_never_arrived_looks_the_same_until_the_next_reading(
     """The same error; the row shows that nothing happened."""
     seen = stores.put()
     store = stores.build()
-    with monkeypatch.context() as patch, pytest.raises(CommitOutcomeUnknownError):
-        _lose_replies_to_commit(patch, committed=False)
+    with _lost_replies_to_commit(monkeypatch, committed=False), pytest.raises(CommitOutcomeUnknownError):
         store.try_acquire(seen, holder_id="me", reason=TakeoverReason.UNCHANGED)
     assert store.read(["acme"]).leases["acme"] == seen
 
 
-def _lose_replies_to_commit(patch: pytest.MonkeyPatch, *, committed: bool) -> None:
+@contextmanager
+def _lost_replies_to_commit(monkeypatch: pytest.MonkeyPatch, *, committed: bool) -> Iterator[None]:
     execute = Session.execute
 
     def execute_and_lose(self: Session, sql: str, parameters: Mapping[str, Any] | None = None) -> int:
@@ -115,7 +114,9 @@ def _lose_replies_to_commit(patch: pytest.MonkeyPatch, *, committed: bool) -> No
             raise OperationalError("the connection is lost")
         return matched
 
-    patch.setattr(Session, "execute", execute_and_lose)
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "execute", execute_and_lose)
+        yield
 
 
 @pytest.mark.parametrize("database_alias", ["postgres", "mysql"], indirect=True)

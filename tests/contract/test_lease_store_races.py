@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -12,13 +14,13 @@ from django.db.models import F
 from django_leased_cron.core.lease import Acquired, HeldByOther, LeaseReading, LeaseStore, Renewal, TakeoverReason
 from django_leased_cron.exceptions import DatabaseUnavailableError
 from django_leased_cron.models import SchedulerLease
-from tests.contract.lease_stores import NOW_MS, RESCUE_MS, Stores, run_at_once
+from tests.contract.lease_stores import NOW_MS, RESCUE_MS, Stores, renewal, run_at_once
 
 BIDDERS = 50
 with_row_locks = pytest.mark.parametrize("database_alias", ["postgres", "mysql"], indirect=True)
 
 
-def lock_row(stores: Stores, tenant_key: str = "acme", **changes: object) -> None:
+def lock_row(stores: Stores, tenant_key: str = "acme", **changes: Any) -> None:
     """Lock a row in the test's own transaction, the way a claim does: by changing it."""
     rows = SchedulerLease.objects.using(stores.alias).filter(tenant_key=tenant_key)
     assert rows.update(**changes or {"epoch": F("epoch")}) == 1
@@ -26,7 +28,7 @@ def lock_row(stores: Stores, tenant_key: str = "acme", **changes: object) -> Non
 
 def test_fifty_bidders_have_one_winner_in_each_round(stores: Stores) -> None:
     """One round for each reason; the epoch grows by one each time, and nobody else believes to have won."""
-    rounds = {
+    rounds: dict[TakeoverReason, dict[str, Any]] = {
         TakeoverReason.FREE: {"holder_id": ""},
         TakeoverReason.EXPIRED: {"expires_at_ms": NOW_MS - 1},
         TakeoverReason.UNCHANGED: {"expires_at_ms": NOW_MS + 86_400_000},
@@ -95,18 +97,21 @@ def test_bulk_takeover_racing_a_renewal_steals_nothing(stores: Stores) -> None:
     bidder.read(keys)
     for _ in range(4):
         SchedulerLease.objects.using(stores.alias).update(holder_id="other", epoch=7, expires_at_ms=NOW_MS)
-        bids = partial(_take_over, bidder, keys)
-        taken, renewal = run_at_once([bids, partial(holder.renew, holder_id="other", epochs=dict.fromkeys(keys, 7))])
+        acts: list[Callable[[], Renewal | frozenset[str]]] = [
+            partial(_take_over, bidder, keys),
+            partial(holder.renew, holder_id="other", epochs=dict.fromkeys(keys, 7)),
+        ]
+        taken, outcome = run_at_once(acts)
         assert isinstance(taken, frozenset)
-        assert isinstance(renewal, Renewal)
-        assert taken.isdisjoint(renewal.renewed)
-        assert taken <= renewal.lost | renewal.busy
+        assert isinstance(outcome, Renewal)
+        assert taken.isdisjoint(outcome.renewed)
+        assert taken <= outcome.lost | outcome.busy
         held = SchedulerLease.objects.using(stores.alias).filter(holder_id="me").values_list("tenant_key", flat=True)
         assert set(held) == taken
 
 
 def _take_over(store: LeaseStore, keys: list[str]) -> frozenset[str]:
-    leases = store.read(keys).leases.values()
+    leases = list(store.read(keys).leases.values())
     outcomes = [store.try_acquire(row, holder_id="me", reason=TakeoverReason.EXPIRED) for row in reversed(leases)]
     return frozenset(outcome.tenant_key for outcome in outcomes if isinstance(outcome, Acquired))
 
@@ -120,8 +125,8 @@ def test_busy_row_is_neither_renewed_nor_lost_nor_waited_for(stores: Stores) -> 
     epochs = dict.fromkeys(("acme", "busy", "zeta", "lost"), 7)
     with transaction.atomic(using=stores.alias):
         lock_row(stores, "busy")
-        renewal = stores.build().renew(holder_id="other", epochs=epochs)  # waiting would be an error here
-    assert (renewal.renewed, renewal.busy, renewal.lost) == ({"acme", "zeta"}, {"busy"}, {"lost"})
+        outcome = stores.build().renew(holder_id="other", epochs=epochs)  # waiting would be an error here
+    assert outcome == renewal(renewed=["acme", "zeta"], busy=["busy"], lost=["lost"])
 
 
 @with_row_locks
