@@ -66,8 +66,8 @@ coverage: $(STAMP) ## Which lines and branches the tests below acceptance run
 demo: $(DEMO_STAMP) ## Three schedulers, one is killed, one frozen, one stopped: watch what happens (no server needed)
 	.venv-demo/bin/python -m example_project.demo
 
-bench: $(STAMP) ## Measure
-	$(BIN)/python -m benchmarks
+bench: $(STAMP) ## Ten thousand jobs due at one instant, beside a bare apply_async loop
+	$(BIN)/python -m benchmarks.storm
 
 clean: ## Remove what these commands made
 	rm -rf .venv .venv-demo .venv-second .example build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -107,11 +107,10 @@ def check_databases(*, databases: Sequence[str] | None = None, **_: Any) -> list
         hint = "Run: manage.py migrate. If all is migrated, see why the tenants' backend fails."
         return [CheckWarning(f"The tenants could not be listed: {exc}", hint=hint, id="leased_cron.W002")]
     messages: list[CheckMessage] = []
-    for tenant in tenants:
+    for alias in [tenant.alias for tenant in tenants if tenant.alias in databases]:
         if not is_shipped:
-            messages += _check_configuration(tenant.alias)
-        if tenant.alias in databases:
-            messages += _check_server(tenant.alias)
+            messages += _check_configuration(alias)
+        messages += _check_server(alias)
     return messages
 
 

@@ -35,7 +35,11 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
         logging.ERROR,
         "Tenant %(tenant_key)r: the broker does not take messages (%(detail)s); %(in_hand)d wait, trying again",
     ),
-    events.BrokerRecovered: ("broker.recovered", logging.INFO, "Tenant %(tenant_key)r: the broker takes messages again"),
+    events.BrokerRecovered: (
+        "broker.recovered",
+        logging.INFO,
+        "Tenant %(tenant_key)r: the broker takes messages again",
+    ),
     events.RescueWithheld: (
         "rescue.withheld",
         logging.WARNING,

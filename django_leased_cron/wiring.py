@@ -63,7 +63,7 @@ class SupervisorBuilder:
         self._tenants = list(tenants)
         self._only = list(only)
         self._emit = emit
-        self._app = app or current_app._get_current_object()
+        self._app = app or current_app
         self._clock = clock or SystemClock()
         self._holder_id = build_holder_id()
         self._supervisor: Supervisor | None = None
@@ -93,9 +93,7 @@ class SupervisorBuilder:
     def _build_database(self, alias: str, tenants: Sequence[Tenant], pool: DispatchPool) -> DatabaseLoops:
         timing = self._settings.timing
         sessions = SessionPool(alias, build_dialect(alias))
-        store = build_lease_store(
-            sessions, lease_ttl_ms=timing.lease_ttl_ms, rescue_after_ms=timing.rescue_after_ms
-        )
+        store = build_lease_store(sessions, lease_ttl_ms=timing.lease_ttl_ms, rescue_after_ms=timing.rescue_after_ms)
         wake_ups = build_wake_ups(alias, sessions.dialect)
         seats = [self._build_seat(tenant, sessions, pool) for tenant in tenants]
         keeper = LeaseKeeper(

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 from celery import Celery, Task, current_app
 from celery.app.trace import build_tracer
 from celery.exceptions import Ignore, Reject, Retry
-from celery.signals import worker_init, worker_process_init, worker_ready
+from celery.signals import worker_process_init, worker_ready
 from django.db import Error as DatabaseError
 from django.db import connections
 from django.db.models import Case, F, Q, QuerySet, Value, When
@@ -56,18 +56,17 @@ _TRIES_AT_END: Final = 6
 _LONGEST_REASON: Final = 500
 
 
-class Claim(Enum):
-    """What the database says to an attempt that is about to run."""
+class Ownership(Enum):
+    """Whose an occurrence is, as an attempt learns when it starts."""
 
-    OWNED = auto()
-    TAKEN = auto()
+    OURS = auto()
+    ANOTHERS = auto()
     """Another attempt has started before."""
     UNKNOWN = auto()
     """The row is gone, purged or lost: there is nothing to write to, and nobody to be in the way of."""
 
 
-# Before a pool forks; once a consumer is there, for tasks registered meanwhile; and in a child that was spawned.
-@worker_init.connect
+# In the process that consumes, and in each child of a pool: both have registered all tasks by then and run none yet.
 @worker_ready.connect
 @worker_process_init.connect
 def guard_worker(sender: Any, **_: Any) -> None:
@@ -97,10 +96,10 @@ def guard_task(task: Task[Any, Any]) -> None:
         if occurrence is None or alias is None:
             return run(*args, **kwargs)
         record = RunRecord(alias=alias, occurrence=occurrence)
-        match record.claim():
-            case Claim.UNKNOWN:
+        match record.start():
+            case Ownership.UNKNOWN:
                 return run(*args, **kwargs)
-            case Claim.TAKEN:
+            case Ownership.ANOTHERS:
                 logger.info(
                     "Dropped a second copy of occurrence %s (attempt %s).",
                     occurrence.occurrence_id,
@@ -108,7 +107,7 @@ def guard_task(task: Task[Any, Any]) -> None:
                     extra={"event": "run.dropped", "tenant": occurrence.tenant, "job_id": occurrence.job_id},
                 )
                 raise Ignore
-            case Claim.OWNED:
+            case Ownership.OURS:
                 with _recorded(record):
                     return run(*args, **kwargs)
 
@@ -143,13 +142,13 @@ class RunRecord:
     alias: str
     occurrence: CurrentOccurrence
 
-    def claim(self) -> Claim:
+    def start(self) -> Ownership:
         """Say that this attempt starts, unless another one has.
 
         That it starts proves that it was sent, whatever the row says. A row whose history has ended keeps its state.
         While the database does not answer this waits: to run could be to run twice, to drop could be to lose.
         """
-        return self._insist(self._claim, tries=None)
+        return self._insist(self._start, tries=None)
 
     def finish(self, state: OccurrenceState, reason: str) -> None:
         """Say how the run ended; gives up after a while, because the run has ended anyway."""
@@ -163,7 +162,7 @@ class RunRecord:
                 extra={"event": "run.end_not_recorded", "tenant": self.occurrence.tenant},
             )
 
-    def _claim(self) -> Claim:
+    def _start(self) -> Ownership:
         attempt = self.occurrence.attempt
         is_open = Q(state__in=_BEFORE_A_RUN_ENDS)
         started_at_ms = Coalesce(F("started_at_ms"), read_now_ms(self.alias))
@@ -177,8 +176,8 @@ class RunRecord:
             )
         )
         if matched:
-            return Claim.OWNED
-        return Claim.TAKEN if self._row().exists() else Claim.UNKNOWN
+            return Ownership.OURS
+        return Ownership.ANOTHERS if self._row().exists() else Ownership.UNKNOWN
 
     def _finish(self, state: OccurrenceState, reason: str) -> None:
         mine = self._row().filter(run_attempt=self.occurrence.attempt, state=OccurrenceState.RUNNING)

@@ -1,13 +1,13 @@
 """Settings from the environment, so that many copies with other databases, brokers and timings can run side by side.
 
-=======================  ============================================================================
-``EXAMPLE_DATA_DIR``     where the SQLite file and the filesystem broker's messages are
-``EXAMPLE_DATABASE_URL``   ``sqlite:////path``, ``postgres://user:password@host:port/name``, ``mysql://…``
-``EXAMPLE_BROKER_URL``   a Celery broker; default: files below the data directory
-``EXAMPLE_QUEUE``        the queue of its tasks
-``EXAMPLE_LEASED_CRON``  the dict ``LEASED_CRON`` as JSON
-``EXAMPLE_LOG_LEVEL``    ``DEBUG``, ``INFO``, …
-=======================  ============================================================================
+========================  ============================================================================
+``EXAMPLE_DATA_DIR``      where the SQLite file and the filesystem broker's messages are
+``EXAMPLE_DATABASE_URL``  ``sqlite:////path``, ``postgres://user:password@host:port/name``, ``mysql://…``
+``EXAMPLE_BROKER_URL``    a Celery broker; default: files below the data directory
+``EXAMPLE_QUEUE``         the queue of its tasks
+``EXAMPLE_LEASED_CRON``   the dict ``LEASED_CRON`` as JSON
+``EXAMPLE_LOG_LEVEL``     ``DEBUG``, ``INFO``, …
+========================  ============================================================================
 """
 
 import json
@@ -73,18 +73,15 @@ CELERY_TIMEZONE = TIME_ZONE
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 if CELERY_BROKER_URL.startswith("filesystem:"):
-    MESSAGES = DATA_DIR / "messages"
+    CELERY_BROKER_TRANSPORT = "django_leased_cron.publishing.filesystem:Transport"
+    MESSAGES_DIR = DATA_DIR / "messages"
+    MESSAGES_DIR.mkdir(exist_ok=True)
     CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "data_folder_in": str(MESSAGES),
-        "data_folder_out": str(MESSAGES),
+        "data_folder_in": str(MESSAGES_DIR),
+        "data_folder_out": str(MESSAGES_DIR),
         "control_folder": str(DATA_DIR / "control"),
-        # Taken by a rename within one filesystem, so no two workers get one message.
-        "store_processed": True,
-        "processed_folder": str(DATA_DIR / "processed"),
         "polling_interval": 0.1,
     }
-    for folder in (MESSAGES, DATA_DIR / "control", DATA_DIR / "processed"):
-        folder.mkdir(exist_ok=True)
 
 LOGGING = {
     "version": 1,

@@ -30,5 +30,5 @@ def record(self: Task[Any, Any]) -> None:
 
 
 @shared_task
-def noop() -> None:
+def noop(*args: object) -> None:
     """Do nothing."""

@@ -62,7 +62,7 @@ def _create_database(
         if alias not in undo_by_alias:
             settings.SQLITE_FOLDER.mkdir(exist_ok=True)
             undo_by_alias[alias] = setup_databases(
-                verbosity=0, interactive=False, aliases=[alias], serialized_aliases=[]
+                verbosity=0, interactive=False, aliases={alias: False}, serialized_aliases=[]
             )
 
     yield create

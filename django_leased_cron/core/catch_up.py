@@ -77,7 +77,7 @@ def reckon(
         if cursor is None or len(ledger.fires) >= most or rules.fire_at(cursor) > now_ms:
             break
         following = next_due(schedule, after_ms=cursor, base_ms=cursor)
-        reason = rules.judge(cursor, is_latest=following is None or rules.fire_at(following) > now_ms)
+        reason = rules.judge(cursor, is_latest=following is None or following > now_ms)
         if reason is None:
             ledger.fire(cursor)
             cursor = None if schedule.one_off else following
@@ -119,24 +119,24 @@ class _Rules:
         return SkipReason.CATCH_UP
 
     @property
-    def ready_ms(self) -> int:
-        """The instant such that what is due by then is sure to be ready, whatever its jitter."""
-        return self.now_ms - self.jitter_s * 1000 if self.expired_at_ms is None else self.expired_at_ms - 1
+    def due_end_ms(self) -> int:
+        """Where due slots end (exclusive)."""
+        return self.now_ms + 1 if self.expired_at_ms is None else self.expired_at_ms
 
     def bulk_limits(self) -> Iterator[tuple[int, SkipReason]]:
         """Yield up to where (exclusive) :meth:`judge` is sure to give a reason to slots that are not the latest."""
         if self.expired_at_ms is not None:
             yield self.expired_at_ms, SkipReason.EXPIRED
             return
-        missed_ms = self.ready_ms - self.missed_after_ms
+        missed_ms = self.now_ms - self.missed_after_ms - self.jitter_s * 1000  # whatever the jitter of the slot
         yield min(missed_ms, self.now_ms - self.window_ms), SkipReason.WINDOW
         if self.catch_up is not CatchUp.ALL:
             yield missed_ms, SkipReason.CATCH_UP
 
 
 def _skip_in_bulk(ledger: _Ledger, rules: _Rules, *, first_ms: int, every_ms: int) -> int:
-    """Skip what is certain without walking it; return the first slot to walk, the latest one that is ready at most."""
-    latest_ms = rules.ready_ms - every_ms + 1
+    """Skip what is certain without walking it; return the first slot to walk, the latest due one at most."""
+    latest_ms = rules.due_end_ms - every_ms
     for limit_ms, reason in rules.bulk_limits():
         slots = -((first_ms - min(limit_ms, latest_ms)) // every_ms)
         if slots > 0:

@@ -84,9 +84,7 @@ class ClaimRules:
             delivery=job.delivery or self.delivery,
             next_due_at_ms=next_due_at_ms,
             next_fire_at_ms=(
-                None
-                if next_due_at_ms is None
-                else jittered(next_due_at_ms, job_id=job.job_id, jitter_s=job.jitter_s)
+                None if next_due_at_ms is None else jittered(next_due_at_ms, job_id=job.job_id, jitter_s=job.jitter_s)
             ),
             finishes=schedule.one_off and next_due_at_ms is None and bool(reckoning.fires),
         )

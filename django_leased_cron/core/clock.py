@@ -26,7 +26,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own boot-time clock."""
 
-    # CLOCK_BOOTTIME exists on Linux only; elsewhere monotonic time is the nearest there is (macOS: it counts sleep too).
+    # CLOCK_BOOTTIME exists on Linux only; elsewhere monotonic time is the nearest there is.
     _CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     def boot_time(self) -> BootTime:

@@ -102,7 +102,7 @@ def parse_crontab(*, minute: str, hour: str, day_of_week: str, day_of_month: str
     crontab = Crontab(
         minutes=_parse_field("crontab_minute", minute, lowest=0, highest=59),
         hours=_parse_field("crontab_hour", hour, lowest=0, highest=23),
-        days_of_week=_parse_field("crontab_day_of_week", day_of_week, lowest=0, highest=6),
+        days_of_week=_parse_field("crontab_day_of_week", day_of_week, lowest=0, highest=6, remark=", Sunday is 0"),
         days_of_month=_parse_field("crontab_day_of_month", day_of_month, lowest=1, highest=31),
         months=_parse_field("crontab_month_of_year", month_of_year, lowest=1, highest=12),
     )
@@ -112,11 +112,11 @@ def parse_crontab(*, minute: str, hour: str, day_of_week: str, day_of_month: str
     return crontab
 
 
-def _parse_field(name: str, text: str, *, lowest: int, highest: int) -> tuple[int, ...]:
+def _parse_field(name: str, text: str, *, lowest: int, highest: int, remark: str = "") -> tuple[int, ...]:
     try:
         return tuple(sorted({n for part in text.split(",") for n in _expand(part, range(lowest, highest + 1))}))
     except ValueError as exc:
-        raise MalformedJobError(name, text, f"{exc}; numbers here are {lowest} to {highest}") from exc
+        raise MalformedJobError(name, text, f"{exc}; numbers here are {lowest} to {highest}{remark}") from exc
 
 
 def _expand(part: str, all_numbers: range) -> Sequence[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Final
 
 from django_leased_cron.core.occurrence import format_instant
 from django_leased_cron.core.outbox import ClaimedOccurrence, JobMessage
@@ -13,6 +13,8 @@ from django_leased_cron.core.planning_inputs import SEPARATOR
 from django_leased_cron.core.publication import Publication
 from django_leased_cron.core.schedule import parse_instant
 from django_leased_cron.exceptions import MalformedJobError
+
+_EXAMPLES: Final[dict[type, str]] = {list: "array, such as [1, 2]", dict: 'object, such as {"key": 1}'}
 
 
 def check_message(*, args: str, kwargs: str, headers: str) -> None:
@@ -77,16 +79,14 @@ def _find_expiry(message: JobMessage, *, now_ms: int, storage_zone: tzinfo) -> f
     return max(0.0, min(seconds)) if seconds else None
 
 
-def _decode(column: str, text: str, wanted: type[Any]) -> Any:
+def _decode(column: str, text: str, wanted: type[list[Any]] | type[dict[str, Any]]) -> Any:
+    example = _EXAMPLES[wanted]
     try:
-        value = json.loads(text or wanted().__repr__())
+        value = json.loads(text) if text else wanted()
     except ValueError as exc:
-        raise MalformedJobError(column, text[:200], f"is not JSON ({exc}); write a JSON {_JSON_NAMES[wanted]}") from exc
+        raise MalformedJobError(column, text[:200], f"is not JSON ({exc}); write a JSON {example}") from exc
     except RecursionError as exc:
         raise MalformedJobError(column, text[:200], "is nested too deeply") from exc
     if not isinstance(value, wanted):
-        raise MalformedJobError(column, text[:200], f"write a JSON {_JSON_NAMES[wanted]}")
+        raise MalformedJobError(column, text[:200], f"write a JSON {example}")
     return value
-
-
-_JSON_NAMES = {list: "array, such as [1, 2]", dict: 'object, such as {"key": 1}'}

@@ -84,5 +84,3 @@ def format_instant(at_ms: int) -> str:
     """
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
-
-

@@ -114,7 +114,7 @@ class ClaimOrder:
     read_back: bool = False
     """A commit's outcome is unknown: also adopt what is claimed in this epoch and not in hand (A4)."""
     in_hand: Collection[tuple[int, int]] = field(default_factory=frozenset)
-    """(occurrence id, attempt) of this term's claims, for the read-back."""
+    """(occurrence id, attempt) of this term's unconfirmed claims: known already, neither read back nor reported."""
     predecessors_adoptable_in_ms: int | None = None
     """In how long this process may adopt earlier terms' claims; ``None``: there are none."""
     adopt_limit: int = 500

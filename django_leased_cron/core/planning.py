@@ -82,7 +82,11 @@ class Planning:
         if starts_from_last_run and last_run_at_ms is not None and last_run_at_ms <= now_ms:
             base_ms = last_run_at_ms if schedule.start_at_ms is None else schedule.start_at_ms
             return next_due(schedule, after_ms=last_run_at_ms, base_ms=base_ms)
-        if change.kind is ChangeKind.EDITED and change.next_due_at_ms is not None and self._keeps_slot(change, schedule):
+        if (
+            change.kind is ChangeKind.EDITED
+            and change.next_due_at_ms is not None
+            and self._keeps_slot(change, schedule)
+        ):
             return change.next_due_at_ms
         return first_due(schedule, now_ms=now_ms, anchor_ms=None)
 

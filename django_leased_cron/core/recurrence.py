@@ -54,7 +54,7 @@ class CrontabRecurrence:
 
     def _next_elapsed(self, after: int) -> int | None:
         at = after + 1  # nothing is due between ``after`` and here
-        while at < _END_S:
+        while True:
             reading = _read(self.zone, at)
             slot = self.crontab.first_slot(reading)
             if slot is None:
@@ -69,7 +69,6 @@ class CrontabRecurrence:
                 # From here a fold repeats only readings later than the one at ``at``, of which none before the slot
                 # matches; and no zone is a day ahead of UTC, so the slot is not read before this:
                 at = max(ahead, slot - DAY_S)
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

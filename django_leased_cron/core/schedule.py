@@ -78,12 +78,10 @@ def first_due(schedule: JobSchedule, *, now_ms: int, anchor_ms: int | None) -> i
     """Return the first slot later than now of a job that is planned anew: it never fires for the past.
 
     Args:
-        anchor_ms: what an interval without a start time counts from, else from now; one in the future (a clock's
-            mistake, or the job would stay silent until then) counts as now.
+        anchor_ms: what an interval without a start time counts from, else from now. It gives the phase only: one in
+            the future (a clock's mistake) does not keep the job waiting.
     """
-    base_ms = schedule.start_at_ms
-    if base_ms is None:
-        base_ms = now_ms if anchor_ms is None else min(anchor_ms, now_ms)
+    base_ms = next((at_ms for at_ms in (schedule.start_at_ms, anchor_ms) if at_ms is not None), now_ms)
     return next_due(schedule, after_ms=now_ms, base_ms=base_ms)
 
 

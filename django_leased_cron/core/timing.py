@@ -2,15 +2,15 @@
 
 The rules::
 
-    |-- heartbeat --|               renewals: at least three fit into a lease
-    |------------------- lease_ttl ------------------|
-                    |--- lease_ttl / 2 ---|          a dispatch loop that has not turned for this long is not renewed
-    |-- poll --|                                     standbys look; noticing edits where the database cannot notify
-    |--- rescue_after ---|                           owed work with no progress for this long: anybody may take over
-    |- start | finish -|                             publish_timeout: no publication starts in its second half (P1)
+    |- heartbeat -|- heartbeat -|- heartbeat -|
+    |--------------- lease_ttl ---------------|
+    |- poll -|- poll -|
+    |- rescue_after --|
+    |- may start -|- may only finish -|
+    |-------- publish_timeout --------|
 
 * ``heartbeat_s <= lease_ttl_s / 3``: two renewals in a row may fail without the term ending.
-* ``poll_interval_s <= rescue_after_s``: the poll bounds how late a rescue is seen; a longer one would make it the rule.
+* ``poll_interval_s <= rescue_after_s``: lateness after a failure is their sum; a longer poll would be most of it.
 * ``publish_timeout_s <= lease_ttl_s``: a claim entitles to publish for no longer than a lease is held unrenewed.
 
 They are checked where the settings are read; here they are relied upon.
@@ -70,11 +70,6 @@ class LeaseTiming:
     def loop_stalled_after_s(self) -> float:
         """A dispatch loop that has not turned for this long no longer has its leases renewed."""
         return self.lease_ttl_s / 2
-
-    @property
-    def hand_over_rest_s(self) -> float:
-        """How long a process does not bid for a lease that it handed over."""
-        return 2 * self.poll_interval_s
 
     @property
     def batch_seconds(self) -> float:

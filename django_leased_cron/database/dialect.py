@@ -49,8 +49,8 @@ class Dialect(Protocol):
     def update_from(self, table: str, *, rows: str, assignments: Mapping[str, str], where: str) -> str:
         """Return an UPDATE of ``table`` (named ``t``) from ``rows``.
 
-        ``where`` must name every condition on ``t`` itself: those in a subquery are not checked again after a wait
-        for a row lock.
+        ``where`` joins the two by the primary key of ``t``, and must name every condition on ``t`` itself: those in a
+        subquery are not checked again after a wait for a row lock.
         """
         ...
 

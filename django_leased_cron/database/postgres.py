@@ -22,8 +22,8 @@ class PostgresDialect:
     # SET LOCAL, because a pooling proxy hands the next transaction to another backend and forgets SET.
     begin: Sequence[str] = (
         (
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '500ms'; SET LOCAL statement_timeout = '2s';"
-            " SET LOCAL idle_in_transaction_session_timeout = '1s'"
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '500ms';"
+            " SET LOCAL statement_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'"
         ),
     )
     begin_reading: Sequence[str] = (

@@ -120,7 +120,8 @@ class Session:
         settings["OPTIONS"].pop("pool", None)
         wrapper = type(project)(settings, alias=self.alias)
         wrapper.inc_thread_sharing()  # whoever borrows the session uses it alone
-        wrapper.connect()
+        with wrapper.wrap_database_errors:
+            wrapper.connect()
         self._wrapper = wrapper
         for statement in self.dialect.session_settings(wrapper):
             self.execute(statement)

@@ -15,6 +15,7 @@ from django_leased_cron.lease_store.store import SqlLeaseStore
 
 CHANNEL: Final = "leased_cron"
 """What is announced here says only: look. A release is, and an edit of a job; never a dispatch."""
+_WAKES_AT_ONCE: Final = 1 << 16
 
 
 class PostgresLeaseStore(SqlLeaseStore):
@@ -50,7 +51,7 @@ class PostgresListener:
             return self._wait_listening(timeout_s)
         except StoreError as exc:
             self._is_listening, self.problem = False, exc
-            return was_listening or self._is_woken(self._select(timeout_s))
+            return was_listening or bool(self._select(timeout_s))
 
     def wake(self) -> None:
         with suppress(OSError):  # full: the wait ends anyway; closed: nobody waits
@@ -70,25 +71,22 @@ class PostgresListener:
     def _wait_listening(self, timeout_s: float) -> bool:
         with self._session.driver_connection() as connection:
             ready = self._select(timeout_s, connection.fileno())
-            is_announced = connection.fileno() in ready and _take_announcements(connection.pgconn)
-        return self._is_woken(ready) or is_announced
+            if connection.fileno() in ready:
+                _drain(connection.pgconn)
+        return bool(ready)
 
     def _select(self, timeout_s: float, *more: int) -> Collection[int]:
         with selectors.DefaultSelector() as selector:
             for source in (self._woken.fileno(), *more):
                 selector.register(source, selectors.EVENT_READ)
-            return {key.fd for key, _ in selector.select(timeout_s)}
-
-    def _is_woken(self, ready: Collection[int]) -> bool:
-        if self._woken.fileno() not in ready:
-            return False
-        self._woken.recv(4096)
-        return True
+            ready = {key.fd for key, _ in selector.select(timeout_s)}
+        if self._woken.fileno() in ready:
+            self._woken.recv(_WAKES_AT_ONCE)
+        return ready
 
 
-def _take_announcements(pgconn: Any) -> bool:
+def _drain(pgconn: Any) -> None:
+    """Take what has arrived. Whatever it is, an announcement or the server's farewell, is a reason to look."""
     pgconn.consume_input()
-    is_announced = False
     while pgconn.notifies() is not None:
-        is_announced = True
-    return is_announced
+        pass

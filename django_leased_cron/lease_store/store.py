@@ -36,9 +36,9 @@ from django_leased_cron.core.lease import (
 )
 from django_leased_cron.database.dialect import Columns
 from django_leased_cron.database.session import Session, SessionPool
+from django_leased_cron.database.tables import LEASE
 from django_leased_cron.exceptions import DatabaseClockError, StoreError
 
-LEASE: Final = "leased_cron_schedulerlease"
 PROCESS: Final = "leased_cron_schedulerprocess"
 
 _TENANT: Final[Columns] = {"tenant_key": "text"}

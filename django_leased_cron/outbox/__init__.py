@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
@@ -30,12 +29,13 @@ from django_leased_cron.core.outbox import (
 )
 from django_leased_cron.core.planning_inputs import FORMAT
 from django_leased_cron.database.session import SessionPool
+from django_leased_cron.database.tables import JOB_POLICY, OCCURRENCE, STATE
 from django_leased_cron.outbox.adoptions import AdoptionStatements
 from django_leased_cron.outbox.claims import ClaimTransaction
 from django_leased_cron.outbox.confirms import Confirmation
 from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.job_rows import find_run_slack_ms
 from django_leased_cron.outbox.plans import Plans
-from django_leased_cron.outbox.tables import JOB_POLICY, OCCURRENCE, STATE
 
 
 def find_storage_zone(alias: str) -> tzinfo:
@@ -45,8 +45,9 @@ def find_storage_zone(alias: str) -> tzinfo:
     gives them: UTC, or local time where ``USE_TZ`` is off.
     """
     connection = connections[alias]
-    if connection.vendor == "postgresql" or settings.USE_TZ:
+    if connection.vendor == "postgresql":
         return UTC
+    # The connection's zone is None where USE_TZ is off.
     return connection.timezone or timezone.get_default_timezone()
 
 
@@ -55,16 +56,14 @@ class DatabaseOutbox:
 
     def __init__(self, pool: SessionPool, *, lease_ttl_ms: int, catch_up: CatchUp) -> None:
         guard = LeaseGuard(pool.dialect, lease_ttl_ms=lease_ttl_ms)
-        zone = find_storage_zone(pool.alias)
-        offset = datetime.now(zone).utcoffset()
-        offset_ms = int(offset.total_seconds() * 1000) if offset else 0
+        run_slack_ms = find_run_slack_ms(find_storage_zone(pool.alias), now=timezone.now())
         self._pool = pool
-        self._claims = ClaimTransaction(pool, guard, storage_offset_ms=offset_ms, catch_up=catch_up)
+        self._claims = ClaimTransaction(pool, guard, run_slack_ms=run_slack_ms, catch_up=catch_up)
         self._confirms = Confirmation(pool, guard, stored_instant=self._stored_instant)
-        self._plans = Plans(pool, guard, storage_offset_ms=offset_ms)
+        self._plans = Plans(pool, guard, run_slack_ms=run_slack_ms)
         self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up)
         self._read_window = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, ''),
-            jp.catch_up_window_s, COALESCE(jp.jitter_s, 0), COALESCE(jp.delivery, ''), COALESCE(jp.overlap, '')
+            jp.catch_up_window_s, jp.jitter_s, COALESCE(jp.delivery, ''), COALESCE(jp.overlap, '')
             FROM {STATE} AS s LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = s.job_id
             WHERE s.fire_at_ms IS NOT NULL AND s.inputs_format = {FORMAT}
             ORDER BY s.fire_at_ms, s.job_id LIMIT %(limit)s"""
@@ -74,9 +73,7 @@ class DatabaseOutbox:
     def read_window(self, limit: int) -> Window:
         with self._pool.transaction(reading=True) as session:
             ((now_ms,),) = session.fetch(f"SELECT {self._pool.dialect.now_ms}")
-            jobs = [PlannedJob(**dict(zip(_PLANNED, row, strict=True))) for row in session.fetch(
-                self._read_window, {"limit": limit}
-            )]
+            jobs = [_decode(row) for row in session.fetch(self._read_window, {"limit": limit})]
             requested = [row[0] for row in session.fetch(self._read_requested, {"limit": limit})]
         return Window(now_ms=now_ms, jobs=jobs, requested=requested)
 
@@ -112,19 +109,22 @@ class DatabaseOutbox:
     def _stored_instant(self, at_ms: int) -> Any:
         """Return an instant the way Django stores one in this database."""
         at = datetime.fromtimestamp(at_ms // 1000, UTC) + timedelta(milliseconds=at_ms % 1000)
-        if not settings.USE_TZ:
+        connection = connections[self._pool.alias]
+        if connection.timezone is None:
             at = timezone.make_naive(at, timezone.get_default_timezone())
-        return connections[self._pool.alias].ops.adapt_datetimefield_value(at)
+        return connection.ops.adapt_datetimefield_value(at)
 
 
-_PLANNED = (
-    "job_id",
-    "next_due_at_ms",
-    "fire_at_ms",
-    "inputs",
-    "catch_up",
-    "catch_up_window_s",
-    "jitter_s",
-    "delivery",
-    "overlap",
-)
+def _decode(row: tuple[Any, ...]) -> PlannedJob:
+    job_id, next_due_at_ms, fire_at_ms, inputs, catch_up, catch_up_window_s, jitter_s, delivery, overlap = row
+    return PlannedJob(
+        job_id=job_id,
+        next_due_at_ms=next_due_at_ms,
+        fire_at_ms=fire_at_ms,
+        inputs=inputs,
+        catch_up=catch_up,
+        catch_up_window_s=catch_up_window_s,
+        jitter_s=jitter_s or 0,
+        delivery=delivery,
+        overlap=overlap,
+    )

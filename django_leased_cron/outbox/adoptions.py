@@ -9,8 +9,8 @@ from django_leased_cron.core.occurrence import CatchUp, Delivery, OccurrenceStat
 from django_leased_cron.core.outbox import Adoption, UnconfirmedClaim
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import Session
+from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE
 from django_leased_cron.outbox.rows import encode_rows
-from django_leased_cron.outbox.tables import JOB, JOB_POLICY, OCCURRENCE
 
 _CLAIM = {"id": "integer", "epoch": "integer", "attempt": "integer"}
 # A1: the conditions name the row that is changed. Chosen by id in a subquery, a row that a confirm had locked would
@@ -86,9 +86,7 @@ class AdoptionStatements:
         return [UnconfirmedClaim(occurrence_id=row[0], epoch=row[1], attempt=row[2]) for row in rows]
 
 
-def _decide(
-    adoption: Adoption, verdict: str, *, at_most_once: bool, epoch: int
-) -> tuple[OccurrenceState, str] | None:
+def _decide(adoption: Adoption, verdict: str, *, at_most_once: bool, epoch: int) -> tuple[OccurrenceState, str] | None:
     """Return what to record instead of adopting; ``None``: adopt (A6, A7)."""
     predecessors = adoption.claim.epoch < epoch
     if verdict == "deleted":

@@ -23,20 +23,12 @@ from django_leased_cron.core.outbox import (
     UnconfirmedClaim,
 )
 from django_leased_cron.database.session import Session, SessionPool
+from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE, TENANT_POLICY
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, StoreError
 from django_leased_cron.outbox.adoptions import AdoptionStatements
 from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.job_rows import SCHEDULE_JOINS, planning_inputs, run_by_other
 from django_leased_cron.outbox.rows import claimed_row, encode_rows, insert_occurrences, skipped_row
-from django_leased_cron.outbox.tables import (
-    JOB,
-    JOB_POLICY,
-    OCCURRENCE,
-    SCHEDULE_JOINS,
-    STATE,
-    TENANT_POLICY,
-    planning_inputs,
-    run_by_other,
-)
 
 _TO_PLANNER = "planner"
 _UNPLANNING = frozenset({SkipReason.DELETED, SkipReason.DISABLED})
@@ -64,12 +56,12 @@ class _Decision:
 class ClaimTransaction:
     """Carries out claim orders for one tenant."""
 
-    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, storage_offset_ms: int, catch_up: CatchUp) -> None:
+    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, run_slack_ms: int, catch_up: CatchUp) -> None:
         dialect = pool.dialect
         self._pool = pool
         self._guard = guard
         self._dialect = dialect
-        self._storage_offset_ms = storage_offset_ms
+        self._run_slack_ms = run_slack_ms
         self._adoptions = AdoptionStatements(dialect, catch_up=catch_up)
         now = dialect.now_ms
         self._read_clock = f"""SELECT {now}, (SELECT COUNT(*) FROM {TENANT_POLICY}
@@ -125,9 +117,7 @@ class ClaimTransaction:
                 reply = self._decide(session, order)
             try:
                 with session.transaction(reading=True):
-                    rows = session.fetch(
-                        self._read_claimed, {"epoch": order.term.epoch, "now_ms": reply.now_ms}
-                    )
+                    rows = session.fetch(self._read_claimed, {"epoch": order.term.epoch, "now_ms": reply.now_ms})
             except StoreError as exc:
                 # The claim stands, and nobody has it in hand: as if the reply to COMMIT had been lost (A4).
                 raise CommitOutcomeUnknownError(exc.alias, f"claimed, then unreadable: {exc.detail}") from exc
@@ -177,7 +167,7 @@ class ClaimTransaction:
         parameters = {
             "job_ids": self._dialect.id_list(by_job),
             "now_ms": now_ms,
-            "storage_offset_ms": self._storage_offset_ms,
+            "run_slack_ms": self._run_slack_ms,
         }
         for job_id, next_due_at_ms, fire_at_ms, verdict in session.fetch(self._examine, parameters):
             advance = by_job[job_id]

@@ -7,9 +7,9 @@ from typing import Any
 
 from django_leased_cron.core.outbox import JobRun, Outcome, Settlement, TermKey
 from django_leased_cron.database.session import SessionPool
+from django_leased_cron.database.tables import JOB, OCCURRENCE
 from django_leased_cron.outbox.guard import LeaseGuard
 from django_leased_cron.outbox.rows import encode_rows
-from django_leased_cron.outbox.tables import JOB, OCCURRENCE
 
 _SETTLEMENT = {
     "id": "integer",
@@ -43,13 +43,10 @@ class Confirmation:
                 "sent_at_ms": "r.sent_at_ms",
                 "finished_at_ms": "r.finished_at_ms",
             },
-            where="t.id = r.id AND t.epoch = r.epoch AND t.attempt = r.attempt"
-            " AND t.state IN ('claimed', 'uncertain')",
+            where="t.id = r.id AND t.epoch = r.epoch AND t.attempt = r.attempt AND t.state IN ('claimed', 'uncertain')",
         )
         # An editor's open transaction on one job must not stop the tenant: locked rows are passed over.
-        self._lock_jobs = (
-            f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')} ORDER BY id{dialect.skip_locked}"
-        )
+        self._lock_jobs = f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')} ORDER BY id{dialect.skip_locked}"
         self._existing = f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')}"
         # Only forward, and by increments: a late message of an old term can neither set a time nor a count back.
         self._record = dialect.update_from(

@@ -7,7 +7,7 @@ from typing import Any
 from django_leased_cron.core.outbox import TermKey
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import Session
-from django_leased_cron.outbox.tables import LEASE, OCCURRENCE, STATE
+from django_leased_cron.database.tables import LEASE, OCCURRENCE, STATE
 
 
 class LeaseGuard:

@@ -13,18 +13,10 @@ from typing import Any
 from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite, TermKey, TermLost
 from django_leased_cron.core.planning_inputs import FORMAT
 from django_leased_cron.database.session import Session, SessionPool
+from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE
 from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.job_rows import JOB_WITH_SCHEDULE, message_digest, planning_inputs, run_by_other
 from django_leased_cron.outbox.rows import encode_rows, insert_occurrences, skipped_row
-from django_leased_cron.outbox.tables import (
-    JOB,
-    JOB_POLICY,
-    JOB_WITH_SCHEDULE,
-    OCCURRENCE,
-    STATE,
-    message_digest,
-    planning_inputs,
-    run_by_other,
-)
 
 _PLAN = {
     "job_id": "integer",
@@ -42,12 +34,12 @@ _PLAN = {
 class Plans:
     """Reads changes of, and writes plans for, one tenant's jobs."""
 
-    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, storage_offset_ms: int) -> None:
+    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, run_slack_ms: int) -> None:
         dialect = pool.dialect
         self._pool = pool
         self._guard = guard
         self._dialect = dialect
-        self._storage_offset_ms = storage_offset_ms
+        self._run_slack_ms = run_slack_ms
         self._now = dialect.now_ms
         inputs, digest = planning_inputs(dialect), message_digest(dialect)
         # The order of the cases: what an enabled job lacks most comes first. ELSE '' is what WHERE leaves out.
@@ -64,7 +56,7 @@ class Plans:
         self._find_changes = f"""SELECT * FROM (
                 SELECT {kind} AS kind, p.id AS job_id, {inputs} AS inputs, s.next_due_at_ms,
                     COALESCE(s.inputs, '') AS planned_inputs, {dialect.instant_text("p.last_run_at")} AS last_run_at,
-                    COALESCE(jp.jitter_s, 0) AS jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
+                    jp.jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
                 FROM {JOB_WITH_SCHEDULE} LEFT JOIN {STATE} AS s ON s.job_id = p.id
                 LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = p.id
                 WHERE p.id > %(after)s
@@ -104,7 +96,7 @@ class Plans:
 
     def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
         with self._pool.transaction(reading=True) as session:
-            parameters = {"limit": limit, "after": after_job_id, "storage_offset_ms": self._storage_offset_ms}
+            parameters = {"limit": limit, "after": after_job_id, "run_slack_ms": self._run_slack_ms}
             changed = [_decode(row) for row in session.fetch(self._find_changes, parameters)]
             orphans = [] if len(changed) == limit else session.fetch(self._find_orphans, {"limit": limit})
         deleted = [
@@ -175,7 +167,7 @@ def _decode(row: tuple[Any, ...]) -> ChangedJob:
         next_due_at_ms=next_due_at_ms,
         planned_inputs=planned_inputs,
         last_run_at=last_run_at,
-        jitter_s=jitter_s,
+        jitter_s=jitter_s or 0,
         args=args,
         kwargs=kwargs,
         headers=headers,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.database.dialect import Dialect
-from django_leased_cron.outbox.tables import JOB, OCCURRENCE
+from django_leased_cron.database.tables import JOB, OCCURRENCE
 
 _NEW_OCCURRENCE: Final = {
     "job_id": "integer",

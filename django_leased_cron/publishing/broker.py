@@ -26,7 +26,7 @@ class Broker(Protocol):
         ...
 
     def ping(self, channel: Any) -> None:
-        """Make a round trip on the channel; raises whatever the client library raises."""
+        """Make a round trip on the channel that fails where a publication would; raises what the client raises."""
         ...
 
     def is_refusal(self, error: BaseException) -> bool:

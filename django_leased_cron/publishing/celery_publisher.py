@@ -177,10 +177,9 @@ class CeleryPublisher:
 
     def _describe(self, error: BaseException) -> str:
         """Return a short reason without task arguments: the text of an error only where it is known to have none."""
-        lines = str(error).splitlines()
         speaks = isinstance(error, (*_SPEAKING_ERRORS, *self._line.failures())) or self._broker.is_refusal(error)
-        text = f": {lines[0]}" if lines and speaks else ""
-        return f"{type(error).__name__}{text}"[:_LONGEST_REASON]
+        text = " ".join(str(error).split()) if speaks else ""
+        return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
 
 
 def _end(results: list[PublishResult], publications: Sequence[Publication], reason: str) -> list[PublishResult]:

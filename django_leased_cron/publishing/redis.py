@@ -1,4 +1,7 @@
-"""Redis and Valkey, with or without Sentinel."""
+"""Redis and Valkey, with or without Sentinel.
+
+Errors are known by name: the client library need not be installed where the broker is another.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from kombu import Connection
 
 from django_leased_cron.publishing.routes import NoRouteError, refuse_unroutable
 
+_PROBE_KEY = "leased-cron-probe"  # nobody's: pushing onto a list that is not there writes nothing
 _REFUSALS = ("WRONGTYPE", "Protocol error: invalid bulk length")
 
 
@@ -28,10 +32,17 @@ class RedisBroker:
         return refuse_unroutable(connection.channel())
 
     def ping(self, channel: Any) -> None:
-        # On the pool that publishes: the one that kombu has just opened and pinged is the consumer's.
+        # On the pool that publishes: the one that kombu has just opened and pinged is the consumer's. By a write: a
+        # server that is full, loading or a replica answers PING and takes no message.
         with channel.conn_or_acquire() as client:
-            client.ping()
+            try:
+                client.lpushx(f"{channel.global_keyprefix}{_PROBE_KEY}", "")
+            except Exception as exc:
+                if type(exc).__name__ != "NoPermissionError":
+                    raise
+                client.ping()
 
     def is_refusal(self, error: BaseException) -> bool:
-        # By its text, because the library need not be there: this module is imported whatever the broker.
-        return isinstance(error, NoRouteError) or str(error).startswith(_REFUSALS)
+        if type(error).__name__ == "ResponseError":
+            return any(refusal in str(error) for refusal in _REFUSALS)
+        return isinstance(error, NoRouteError)

@@ -35,9 +35,7 @@ from django_leased_cron.supervision.hand import Hand
 class Batch:
     """Settles each claimed occurrence once: sent, failed, skipped, uncertain, or kept in hand for another attempt."""
 
-    def __init__(
-        self, reply: ClaimReply, *, hand: Hand, estimate: DatabaseClockEstimate, rules: ClaimRules
-    ) -> None:
+    def __init__(self, reply: ClaimReply, *, hand: Hand, estimate: DatabaseClockEstimate, rules: ClaimRules) -> None:
         self._reply = reply
         self._hand = hand
         self._estimate = estimate

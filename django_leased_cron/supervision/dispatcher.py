@@ -148,9 +148,7 @@ class TermDispatcher:
     def _read_predecessors(self) -> None:
         """Read once what earlier terms left: none can be added while this term exists (I2)."""
         if self._predecessors is None:
-            found = self._context.outbox.read_predecessors(
-                epoch=self._term.epoch, limit=self._context.batch_size
-            )
+            found = self._context.outbox.read_predecessors(epoch=self._term.epoch, limit=self._context.batch_size)
             self._predecessors = list(found)
 
     def _is_clock_trusted(self) -> bool:
@@ -325,9 +323,7 @@ class TermDispatcher:
         tenant_key = self._term.tenant_key
         if batch.outage is not None:
             if not self._retry_s:
-                self._context.emit(
-                    BrokerOutage(tenant_key=tenant_key, detail=batch.outage, in_hand=len(self._hand))
-                )
+                self._context.emit(BrokerOutage(tenant_key=tenant_key, detail=batch.outage, in_hand=len(self._hand)))
             self._back_off(self._context.clock.boot_time())
         elif self._retry_s:
             self._retry_s = 0.0

@@ -107,7 +107,12 @@ class StandbyPoll:
 
     def _bid(self, seat: TenantSeat, row: LeaseRow, reason: TakeoverReason) -> None:
         asked_at = self._clock.boot_time()
-        outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
+        try:
+            outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
+        except StoreError as exc:
+            # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
+            self._outage.failed(exc)
+            return
         if isinstance(outcome, Acquired):
             seat.sightings.note(outcome.epoch, at=self._clock.boot_time())
             self._emit(

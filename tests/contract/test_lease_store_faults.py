@@ -41,13 +41,14 @@ END_CONNECTION = {"postgres": "SELECT pg_terminate_backend(%s)", "mysql": "KILL 
 
 
 @pytest.mark.parametrize("clock", ["0", "NULL", "946684800000", "7300000000000", "1800000000"])
-@pytest.mark.parametrize("act", ACTS_BY_THE_CLOCK)
-def test_absurd_clock_decides_nothing(stores: Stores, act: str, clock: str) -> None:
+def test_absurd_clock_decides_nothing(stores: Stores, clock: str) -> None:
     """Zero, NULL, the year 2000, the year 2201, seconds in place of milliseconds."""
     seen = stores.put()
     stores.build().report_process(REPORT)
-    with pytest.raises(DatabaseClockError, match=rf"(?s){stores.alias}.*set the server's clock"):
-        ACTS_BY_THE_CLOCK[act](stores.build(clock), seen)
+    store = stores.build(clock)
+    for act in ACTS_BY_THE_CLOCK.values():
+        with pytest.raises(DatabaseClockError, match=rf"{stores.alias}.*set the server's clock"):
+            act(store, seen)
     assert stores.row() == seen
     assert SchedulerProcess.objects.using(stores.alias).get().last_seen_at_ms == NOW_MS
 
@@ -58,15 +59,14 @@ def test_release_needs_no_clock(stores: Stores) -> None:
     assert stores.build("NULL").release(tenant_key="acme", holder_id="other", epoch=7)
 
 
-@pytest.mark.parametrize("act", ACTS_ON_LEASES)
-def test_missing_table_says_migrate_and_where(stores: Stores, act: str) -> None:
+def test_missing_table_says_migrate_and_where(stores: Stores) -> None:
     """The app was installed, its migrations were not run."""
     seen = stores.put()
-    with (
-        _renamed_table(stores.alias),
-        pytest.raises(MissingTableError, match=rf"manage\.py migrate --database={stores.alias}"),
-    ):
-        ACTS_ON_LEASES[act](stores.build(), seen)
+    store = stores.build()
+    with _renamed_table(stores.alias):
+        for act in ACTS_ON_LEASES.values():
+            with pytest.raises(MissingTableError, match=rf"manage\.py migrate --database={stores.alias}"):
+                act(store, seen)
     assert stores.row() == seen
 
 

@@ -83,7 +83,7 @@ def test_takeover_that_waited_for_a_renewal_does_not_take_what_was_renewed(store
     with transaction.atomic(using=stores.alias):
         lock_row(stores, expires_at_ms=NOW_MS + 1)
         bid.start()
-        bid.join(timeout=0.1)
+        bid.join(timeout=0.05)
         assert bid.is_alive()
     bid.join()
     assert outcomes == [HeldByOther(tenant_key="acme")]
@@ -132,16 +132,16 @@ def test_busy_row_is_neither_renewed_nor_lost_nor_waited_for(stores: Stores) -> 
 @with_row_locks
 def test_renewal_of_one_holder_is_not_held_up_by_anothers_rows(stores: Stores) -> None:
     """Nor does it lock them: not even for the moment in which the other's renewal would skip them."""
-    keys = {holder_id: [f"{holder_id}-{number:03}" for number in range(200)] for holder_id in ("one", "two")}
+    keys = {holder_id: [f"{number:03}-{holder_id}" for number in range(600)] for holder_id in ("one", "two")}
     stores.build().read([*keys["one"], *keys["two"]])
     for holder_id in keys:
-        leases = SchedulerLease.objects.using(stores.alias).filter(tenant_key__startswith=holder_id)
+        leases = SchedulerLease.objects.using(stores.alias).filter(tenant_key__endswith=holder_id)
         leases.update(holder_id=holder_id, epoch=1)
     renewals = [
         partial(stores.build().renew, holder_id=holder_id, epochs=dict.fromkeys(keys[holder_id], 1))
         for holder_id in keys
     ]
-    for _ in range(10):
+    for _ in range(20):
         for outcome in run_at_once(renewals):
             assert isinstance(outcome, Renewal)
             assert not outcome.busy

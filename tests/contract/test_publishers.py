@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +19,7 @@ from uuid import uuid4
 import pytest
 from celery import Celery
 from celery.beat import ScheduleEntry, Scheduler
+from celery.schedules import schedule
 from celery.signals import after_task_publish, before_task_publish
 from kombu import Connection, Exchange, Queue
 from redis import Redis
@@ -35,6 +36,7 @@ from django_leased_cron.core.publication import (
 )
 from django_leased_cron.exceptions import ConfigurationError
 from django_leased_cron.publishing import build_publisher
+from django_leased_cron.publishing.filesystem import Channel
 from tests.contract.tcp_proxy import TcpProxy
 from tests.servers import SERVERS
 
@@ -72,7 +74,10 @@ class Bench:
         """Take all messages that are there."""
         with self.app.connection_for_read() as connection:
             bound = Queue(queue or self.queue)(connection.default_channel)
-            return list(iter(lambda: bound.get(no_ack=True), None))
+            try:
+                return list(iter(lambda: bound.get(no_ack=True), None))
+            except connection.channel_errors:  # nobody has declared it yet
+                return []
 
 
 class WayOut:
@@ -95,6 +100,9 @@ def build_app(broker_url: str, **settings: Any) -> Celery:
     def quiet() -> None: ...
 
     return app
+
+
+def do_nothing(*_: Any) -> None: ...
 
 
 def publication(task: str = "add", **changes: Any) -> Publication:
@@ -131,11 +139,11 @@ class PublisherContract:
         """Body, headers and properties are equal to those of Celery's own scheduler."""
         headers = {"periodic_task_name": "job", "celery_beat_task": True, "leased_cron": {"job_id": 7, "attempt": 1}}
         scheduler = Scheduler(bench.app, lazy=True)
-        for task, arguments in (("add", [1, 2]), ("quiet", []), ("somewhere.else", [3])):
+        cases: list[tuple[str, Any]] = [("add", [1, 2]), ("quiet", []), ("somewhere.else", [3])]
+        for task, arguments in cases:
             options = {"headers": dict(headers), "task_id": str(uuid4()), "priority": 4}
-            entry = ScheduleEntry(
-                name="job", task=task, args=arguments, kwargs={}, options=options, schedule=timedelta(1), app=bench.app
-            )
+            entry = ScheduleEntry("job", task, schedule=schedule(86400), kwargs={}, options=options, app=bench.app)
+            entry.args = arguments  # a list, as django-celery-beat reads it
             scheduler.apply_async(entry, advance=False)
             results = bench.publish(
                 publication(task, task_id=options["task_id"], args=arguments, headers=headers, priority=4)
@@ -236,7 +244,7 @@ class PublisherContract:
                 return None
 
         for name, base in (("raising", Raising), ("silent", Silent)):
-            bench.app.task(print, name=name, base=base, typing=False, shared=False)
+            bench.app.task(name=name, base=base, typing=False, shared=False)(do_nothing)
         good = publication()
         results = bench.publish(publication("raising"), publication("silent"), good)
         assert kinds(results) == [Refused, Accepted, Accepted]
@@ -252,7 +260,7 @@ class PublisherContract:
                 with contextlib.suppress(Exception):
                     kwargs["producer"].channel.basic_publish(None)  # begins the write, and fails
 
-        bench.app.task(print, name="swallowing", base=Swallowing, typing=False, shared=False)
+        bench.app.task(name="swallowing", base=Swallowing, typing=False, shared=False)(do_nothing)
         assert kinds(bench.publish(publication("swallowing"), publication())) == [Unknown, NotStarted]
         assert kinds(bench.publish(publication())) == [Accepted]
 
@@ -379,12 +387,12 @@ class TestRedis(NetworkContract):
             yield proxy
 
     @pytest.fixture
-    def client(self, redis_url: str) -> Iterator[Redis]:
+    def client(self, redis_url: str) -> Iterator[Any]:
         with Redis.from_url(redis_url) as client:
             yield client
 
     @pytest.fixture
-    def bench(self, proxy: TcpProxy, client: Redis) -> Iterator[Bench]:
+    def bench(self, proxy: TcpProxy, client: Any) -> Iterator[Bench]:
         prefix = f"leased-cron-test-{uuid4().hex}:"
         bench = Bench(
             app=build_app(f"redis://127.0.0.1:{proxy.port}/0", broker_transport_options={"global_keyprefix": prefix})
@@ -395,12 +403,49 @@ class TestRedis(NetworkContract):
         if keys:
             client.delete(*keys)
 
-    def test_a_key_of_another_kind_is_a_refusal(self, bench: Bench, client: Redis) -> None:
+    def test_a_key_of_another_kind_is_a_refusal(self, bench: Bench, client: Any) -> None:
         """A queue whose name is taken takes no message, however often it is tried."""
         prefix = bench.app.conf.broker_transport_options["global_keyprefix"]
         client.set(f"{prefix}{bench.queue}-taken", "not a list")
         results = bench.publish(publication(queue=f"{bench.queue}-taken"), publication())
         assert kinds(results) == [Refused, Accepted]
+
+    @pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server to start")
+    def test_a_server_that_takes_no_writes_does_not_answer(self, tmp_path: Path) -> None:
+        """It says PONG, and no scheduler would get a message through: none has reason to take over."""
+        socket_path = tmp_path / "redis"
+        command = ["redis-server", "--port", "0", "--unixsocket", str(socket_path), "--save", "", "--dir", str(tmp_path)]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            assert any("accept connections" in line for line in server.stdout)
+            bench = Bench(app=build_app(f"redis+socket://{socket_path}"))
+            assert bench.publisher.is_answering() is True
+            with Redis(unix_socket_path=str(socket_path)) as client:
+                client.config_set("maxmemory", "1")
+                assert client.ping()
+                assert bench.publisher.is_answering() is False
+                assert kinds(bench.publish(publication(), publication())) == [NotStarted, NotStarted]
+                client.config_set("maxmemory", "0")
+            assert bench.publisher.is_answering() is True
+            assert kinds(bench.publish(publication())) == [Accepted]
+            bench.publisher.close()
+        finally:
+            server.kill()
+            server.communicate()
+
+    def test_a_user_who_may_not_probe_gets_an_answer(self, redis_url: str, proxy: TcpProxy, client: Any) -> None:
+        """The commands that Celery itself needs suffice."""
+        user = f"leased-cron-test-{uuid4().hex}"
+        client.acl_setuser(user, enabled=True, passwords=["+word"], keys=["*"], categories=["+@all"])
+        try:
+            client.execute_command("ACL", "SETUSER", user, "-lpushx")
+            app = build_app(f"redis://{user}:word@127.0.0.1:{proxy.port}/0")
+            publisher = build_publisher(app, SystemClock(), PUBLISH_TIMEOUT_S)
+            assert publisher.is_answering() is True
+            publisher.close()
+        finally:
+            client.acl_deluser(user)
 
 
 class TestRabbitMQ(NetworkContract):
@@ -416,9 +461,10 @@ class TestRabbitMQ(NetworkContract):
         yield bench
         bench.publisher.close()
         with Connection(rabbitmq_url) as connection:
+            channel: Any = connection.default_channel
             for suffix in ("", "-elsewhere", "-limited", "-other"):
-                connection.default_channel.queue_delete(f"{bench.queue}{suffix}")
-                connection.default_channel.exchange_delete(f"{bench.queue}{suffix}")
+                channel.queue_delete(f"{bench.queue}{suffix}")
+                channel.exchange_delete(f"{bench.queue}{suffix}")
 
     def test_a_queue_declared_otherwise_is_a_refusal(self, bench: Bench, rabbitmq_url: str) -> None:
         """Its channel is closed by the broker; the next message has another."""
@@ -448,6 +494,17 @@ class TestRabbitMQ(NetworkContract):
         assert kinds(results) == [Refused, Refused, Refused, Accepted]
 
 
+    def test_a_user_who_may_not_publish_everywhere_gets_an_answer(self, bench: Bench, rabbitmq_url: str) -> None:
+        """Probing leads through the default exchange, which a project may not need."""
+        class_of_error = NotFound
+        with Connection(rabbitmq_url) as connection:
+            channel: Any = connection.channel()
+            channel.basic_publish_confirm = lambda *_, **__: channel.queue_declare("nowhere", passive=True)
+            with pytest.raises(class_of_error):
+                channel.basic_publish_confirm()
+            RabbitMQBroker().ping(channel)
+
+
 class TestMemory(PublisherContract):
     @pytest.fixture
     def bench(self) -> Iterator[Bench]:
@@ -463,6 +520,7 @@ from kombu import Exchange, Queue
 from django_leased_cron.core.clock import SystemClock, later
 from django_leased_cron.core.publication import Accepted, Publication
 from django_leased_cron.publishing import build_publisher
+from django_leased_cron.publishing.filesystem import Channel
 
 name, count, options = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 app = Celery("publisher", broker="filesystem://")
@@ -507,7 +565,21 @@ class TestFilesystem(OutageContract):
     @pytest.fixture
     def way_out(self, folder: Path) -> WayOut:
         away = folder.with_name("away")
-        return WayOut(remove=lambda: void(folder.rename(away)), restore=lambda: void(away.rename(folder)))
+        return WayOut(remove=lambda: do_nothing(folder.rename(away)), restore=lambda: do_nothing(away.rename(folder)))
+
+    def test_a_project_can_use_the_same_transport(self, bench: Bench, options: dict[str, str]) -> None:
+        """By one setting, for its workers and for what it sends itself."""
+        app = build_app(
+            "filesystem://",
+            broker_transport="django_leased_cron.publishing.filesystem:Transport",
+            broker_transport_options=options,
+        )
+        app.conf.task_default_queue = bench.queue
+        app.send_task("any", task_id="by-the-project")
+        bench.publish(publication(task_id="by-the-scheduler"))
+        received = Bench(app=app).receive()
+        assert task_ids(received) == ["by-the-project", "by-the-scheduler"]
+        assert {type(message.channel).__module__ for message in received} == {Channel.__module__}
 
     @pytest.mark.timeout(120)
     def test_publishers_that_start_at_once_lose_nothing(self, options: dict[str, str]) -> None:
@@ -545,10 +617,6 @@ class TestFilesystem(OutageContract):
             for process in publishers:
                 process.kill()
                 process.communicate()
-
-
-def void(_: object) -> None:
-    """Drop a value."""
 
 
 def test_eager_mode_is_a_configuration_error() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.core.checks import CheckMessage, Tags, run_checks
+from django.core.checks import CheckMessage, Tags
+from django.core.checks.registry import registry
 from django.db import NotSupportedError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from pytest_django import Settings
@@ -55,7 +56,9 @@ class Connection(BaseDatabaseWrapper):
 
 
 def run(*databases: str) -> list[CheckMessage]:
-    return run_checks(tags=["leased_cron", Tags.database], databases=databases or None)
+    """Run the app's own checks; Django's would look for the databases of the real project."""
+    ours = [check for check in registry.registered_checks if check.__module__ == checks.__name__]
+    return [message for check in ours for message in check(app_configs=None, databases=databases or None)]
 
 
 def run_one(*databases: str) -> CheckMessage:
@@ -73,6 +76,21 @@ def test_every_id_is_documented_and_unique() -> None:
     raised = re.findall(r'id="(leased_cron\.[EW]\d{3})"', inspect.getsource(checks))
     assert len(documented) == len(set(documented))
     assert set(documented) == set(raised)
+
+
+@pytest.mark.parametrize(
+    ("check", "tag"),
+    [
+        (checks.check_settings, "leased_cron"),
+        (checks.check_installed_apps, "leased_cron"),
+        (checks.check_tenants, "leased_cron"),
+        (checks.check_databases, Tags.database),
+    ],
+)
+def test_checks_are_registered_under_their_tags(check: Any, tag: str) -> None:
+    """`manage.py check --tag leased_cron` runs the ordinary ones; the one that asks databases is Django's kind."""
+    assert check in registry.registered_checks
+    assert check.tags == (tag,)
 
 
 def test_a_project_that_is_right_gets_no_message() -> None:
@@ -239,8 +257,8 @@ def test_own_source_is_asked_only_with_the_databases(settings: Settings, use_dat
     """Its list may come from a database; then its tenants' databases are checked too."""
     use_databases(default=SQLITE, acme=SQLITE | {"NAME": "/nowhere/acme"})["acme"] = Connection(vendor="oracle")
     settings.LEASED_CRON = own_source([Tenant(key="acme", alias="acme")])
-    assert run() == []
-    assert run_one("default").id == "leased_cron.E005"
+    assert run() == run("default") == []
+    assert run_one("acme").id == "leased_cron.E005"
     settings.LEASED_CRON = own_source([Tenant(key="acme", alias="nowhere")])
     assert run_one("default").id == "leased_cron.E004"
 

@@ -228,7 +228,6 @@ def test_margins_follow_from_the_durations() -> None:
     assert timing.missed_after_ms == 31_500
     assert timing.start_margin_s == 2.5
     assert timing.loop_stalled_after_s == 15
-    assert timing.hand_over_rest_s == 1
     assert timing.batch_seconds == 0.25
     without_rescue = build_settings({"RESCUE_AFTER": None}).timing
     assert without_rescue.rescue_after_ms is None

@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from django_leased_cron.core.catch_up import Reckoning, Stretch, reckon
-from django_leased_cron.core.crontab import parse_crontab
+from django_leased_cron.core.catch_up import Reckoning, Stretch
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.occurrence import CatchUp, SkipReason
-from django_leased_cron.core.recurrence import ClockedRecurrence, CrontabRecurrence, IntervalRecurrence
-from django_leased_cron.core.schedule import JobSchedule, next_due
+from django_leased_cron.core.recurrence import ClockedRecurrence
+from django_leased_cron.core.schedule import JobSchedule
+from tests.unit.core.timetables import DAY, HOUR, MINUTE, MISSED_AFTER, NOON, SECOND, crontab, decide, interval, ms
 
-SECOND = 1000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
-MISSED_AFTER = 31_500
 POLICIES = list(CatchUp)
-
-
-def ms(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-
-
-NOON = ms("2026-06-01 12:00:00")
-
-
-def crontab(minute: str, hour: str, **bounds: Any) -> JobSchedule:
-    fields = parse_crontab(minute=minute, hour=hour, day_of_week="*", day_of_month="*", month_of_year="*")
-    return JobSchedule(recurrence=CrontabRecurrence(crontab=fields, zone=ZoneInfo("UTC")), **bounds)
-
-
-def interval(every_ms: int, **bounds: Any) -> JobSchedule:
-    return JobSchedule(recurrence=IntervalRecurrence(every_ms=every_ms), **bounds)
-
-
-def decide(schedule: JobSchedule, *, due: int, now: int, **changes: Any) -> Reckoning:
-    """Reckon by the settings' defaults."""
-    settings: dict[str, Any] = {
-        "missed_after_ms": MISSED_AFTER,
-        "catch_up": CatchUp.ONCE,
-        "window_ms": DAY,
-        "most": 500,
-    }
-    return reckon(schedule, next_due_at_ms=due, now_ms=now, **settings | changes)
 
 
 def skipped(first: int, last: int, slots: int, reason: SkipReason = SkipReason.CATCH_UP) -> Stretch:
@@ -131,13 +94,14 @@ def test_every_slot_that_was_not_missed_fires() -> None:
     assert result.fires == tuple(range(NOON, NOON + 20 * SECOND + 1, SECOND))
 
 
+@pytest.mark.parametrize("daily", [crontab("0", "12"), interval(DAY)])
 @pytest.mark.parametrize("catch_up", POLICIES)
-def test_slots_older_than_the_window_never_fire(catch_up: CatchUp) -> None:
-    """Four slots in a window of one day: to the millisecond, whatever the policy."""
-    result = decide(interval(DAY), due=NOON - 3 * DAY, now=NOON + 1, catch_up=catch_up)
+def test_slots_older_than_the_window_never_fire(daily: JobSchedule, catch_up: CatchUp) -> None:
+    """Four slots and a window of one day: to the millisecond, whatever the policy."""
+    result = decide(daily, due=NOON - 3 * DAY, now=NOON + 1, catch_up=catch_up)
     assert result.skipped[0] == skipped(NOON - 3 * DAY, NOON - DAY, 3, SkipReason.WINDOW)
     assert result.fires == (NOON,)
-    result = decide(interval(DAY), due=NOON - 3 * DAY, now=NOON, catch_up=catch_up)
+    result = decide(daily, due=NOON - 3 * DAY, now=NOON, catch_up=catch_up)
     assert result.skipped[0] == skipped(NOON - 3 * DAY, NOON - 2 * DAY, 2, SkipReason.WINDOW)
     assert result.fires == ((NOON - DAY, NOON) if catch_up is CatchUp.ALL else (NOON,))
 
@@ -153,6 +117,7 @@ def test_latest_slot_does_not_fire_either_when_it_is_older_than_the_window(catch
 def test_window_shorter_than_a_failover_takes_nothing_that_was_not_missed() -> None:
     """The window is about missed slots."""
     assert decide(crontab("0", "12"), due=NOON, now=NOON + 30 * SECOND, window_ms=0).fires == (NOON,)
+    assert len(decide(interval(SECOND), due=NOON, now=NOON + 30 * SECOND, window_ms=0).fires) == 31
 
 
 def test_day_of_missed_one_second_slots_is_one_stretch() -> None:
@@ -258,49 +223,18 @@ def test_slot_waits_for_its_jitter() -> None:
     assert decide(schedule, due=NOON, now=ready + MISSED_AFTER + 1, **jitter).fires == ()
 
 
-POLICY = st.fixed_dictionaries(
-    {
-        "catch_up": st.sampled_from(CatchUp),
-        "window_ms": st.sampled_from([0, MISSED_AFTER, 10 * MINUTE, 2 * HOUR]),
-        "most": st.sampled_from([1, 2, 5, 500]),
-        "job_id": st.integers(1, 5),
-        "jitter_s": st.sampled_from([0, 0, 20, 90, 600]),
-    }
-)
-BOUNDS = st.fixed_dictionaries(
-    {"one_off": st.booleans(), "expires_at_ms": st.none() | st.integers(-10, 400).map(lambda s: NOON + s * 30 * SECOND)}
-)
-OUTAGE = st.integers(0, 5 * HOUR)
+def test_expired_job_does_not_wait_for_the_jitter_of_what_it_skips() -> None:
+    """Nothing fires any more: all is settled at once."""
+    schedule = interval(MINUTE, expires_at_ms=NOON + 10 * MINUTE)
+    result = decide(schedule, due=NOON, now=NOON + 10 * MINUTE, job_id=42, jitter_s=3600)
+    assert (sum(stretch.slots for stretch in result.skipped), result.next_due_at_ms) == (10, None)
 
 
-@settings(max_examples=200, deadline=None)
-@given(policy=POLICY, bounds=BOUNDS, outage=OUTAGE)
-def test_interval_and_crontab_of_the_same_slots_are_reckoned_alike(
-    policy: dict[str, Any], bounds: dict[str, Any], outage: int
-) -> None:
-    """What is counted in bulk comes out as what is walked."""
-    counted = decide(interval(MINUTE, **bounds), due=NOON, now=NOON + outage, **policy)
-    walked = decide(crontab("*", "*", **bounds), due=NOON, now=NOON + outage, **policy)
-    assert counted == walked
-
-
-@settings(max_examples=200, deadline=None)
-@given(policy=POLICY, expires=BOUNDS, outage=OUTAGE)
-def test_every_slot_up_to_the_next_due_one_is_accounted_for_once(
-    policy: dict[str, Any], expires: dict[str, Any], outage: int
-) -> None:
-    """Fires and stretches make up the cadence without a hole, an overlap or an open end."""
-    schedule, now = interval(MINUTE, expires_at_ms=expires["expires_at_ms"]), NOON + outage
-    result = decide(schedule, due=NOON, now=now, **policy)
-    slots = sorted(
-        [*result.fires]
-        + [slot for s in result.skipped for slot in range(s.first_due_at_ms, s.last_due_at_ms + 1, MINUTE)]
+def test_missed_slot_is_not_the_latest_when_a_later_one_waits_for_its_jitter() -> None:
+    """That one fires soon: a catch-up just before it would be a second firing for one outage."""
+    jitter = {"job_id": 42, "jitter_s": 600}
+    later, now = NOON + 15 * MINUTE, NOON + 15 * MINUTE + SECOND
+    assert jittered(later, **jitter) > now
+    assert decide(crontab("*/15", "*"), due=NOON, now=now, **jitter) == Reckoning(
+        fires=(), skipped=(skipped(NOON, NOON, 1),), next_due_at_ms=later
     )
-    assert slots == [NOON + index * MINUTE for index in range(len(slots))]
-    assert sum(stretch.slots for stretch in result.skipped) == len(slots) - len(result.fires)
-    if slots:
-        assert result.next_due_at_ms == next_due(schedule, after_ms=slots[-1], base_ms=NOON)
-    still_due = result.next_due_at_ms is not None and (
-        jittered(result.next_due_at_ms, job_id=policy["job_id"], jitter_s=policy["jitter_s"]) <= now
-    )
-    assert not still_due or len(result.fires) == policy["most"]

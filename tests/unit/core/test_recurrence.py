@@ -160,11 +160,12 @@ def test_odd_offset_is_honoured(zone: str, due: datetime) -> None:
     assert recurrence("0 5 * * *", zone).next_after(ms(datetime(2026, 6, 1, 12, tzinfo=UTC))) == ms(due)
 
 
-def test_repeated_hour_right_after_the_last_slot_of_a_sparse_job_is_not_jumped_over() -> None:
-    """Clocks went back from midnight to 23:00 of the 17th, when the calendar's next slot was a month ahead."""
+@pytest.mark.parametrize("months", ["*", "2,12"])
+def test_repeated_hour_right_after_the_last_slot_of_a_sparse_job_is_not_jumped_over(months: str) -> None:
+    """Clocks went back from midnight to 23:00 of the 17th, when the calendar's next slot was a month or more ahead."""
     zone = "America/Sao_Paulo"
     before_midnight = datetime(2018, 2, 17, 23, 30, tzinfo=ZoneInfo(zone))
-    due = recurrence("*/30 * 17 * *", zone).next_after(ms(before_midnight))
+    due = recurrence(f"*/30 * 17 {months} *", zone).next_after(ms(before_midnight))
     assert due == ms(before_midnight) + 30 * 60 * 1000
 
 
@@ -181,10 +182,11 @@ def test_next_is_strictly_later_to_the_millisecond() -> None:
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/New_York"])
 def test_nothing_is_due_after_the_end_of_the_calendar(hour: str, zone: str) -> None:
     """No overflow and no endless search at the far end."""
-    leap_day = recurrence(f"0 {hour} 29 2 *", zone)
-    assert leap_day.next_after(END_MS - 2 * 366 * DAY_S * 1000) is None
-    assert leap_day.next_after(END_MS) is None
-    assert leap_day.next_after(10 * END_MS) is None
+    yearly = recurrence(f"59 {hour} 30 12 *", zone)
+    assert yearly.next_after(END_MS - 3 * DAY_S * 1000) is not None
+    assert yearly.next_after(END_MS - 1) is None
+    assert yearly.next_after(END_MS) is None
+    assert yearly.next_after(10 * END_MS) is None
 
 
 # An oracle that follows the rule as it is written, by looking at the clocks every minute for four days.
@@ -239,10 +241,19 @@ CRONTABS = st.builds(
 
 @pytest.mark.parametrize(("zone", "day"), NIGHTS)
 @settings(max_examples=8, deadline=None)
-@given(crontab=CRONTABS)
-def test_due_instants_are_those_of_the_rule_by_the_letter(zone: str, day: str, crontab: Crontab) -> None:
-    """On nights of every kind, for crontabs of every kind."""
+@given(crontab=CRONTABS, waited=st.integers(0, 48 * 60))
+def test_due_instants_are_those_of_the_rule_by_the_letter(zone: str, day: str, crontab: Crontab, waited: int) -> None:
+    """On nights of every kind, for crontabs of every kind, from any moment on."""
     minutes = watched(zone, day)
-    start, end = minutes[0][0] + timedelta(days=1), minutes[-1][0]
+    start, end = minutes[0][0] + timedelta(days=1, minutes=waited), minutes[-1][0]
     expected = [at for at in due_by_the_letter(crontab, minutes) if start <= at < end]
     assert due_between(CrontabRecurrence(crontab=crontab, zone=ZoneInfo(zone)), start, end) == expected
+
+
+@pytest.mark.parametrize("now", ["02:00:00", "02:10:30", "02:30:00", "02:59:59"])
+def test_wall_clock_job_planned_in_the_repeated_hour_has_had_its_slots_of_that_hour(now: str) -> None:
+    """Created in the second pass through 02:00 to 03:00: its 02:30 is tomorrow's."""
+    zone = ZoneInfo("Europe/Berlin")
+    second_pass = datetime.fromisoformat(f"2026-10-25 {now}").replace(tzinfo=zone, fold=1)
+    due = recurrence("30 2,3 * * *", "Europe/Berlin").next_after(ms(second_pass))
+    assert due == ms(datetime(2026, 10, 25, 3, 30, tzinfo=zone))

@@ -1,0 +1,110 @@
+"""Databases of a fleet's own: one on a server, or a file; each can be taken away and given back."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from django.core.management import call_command
+from django.db import connections
+from django.db.utils import ConnectionHandler
+
+from example_project.database_url import parse_database_url
+from tests.contract.tcp_proxy import TcpProxy
+from tests.servers import Server
+
+
+class Database(Protocol):
+    """A database that is created, empty and not migrated, when it is built, and dropped by the cleanup.
+
+    Attributes:
+        alias: under which the test itself reaches it, whatever the fleet's processes can reach.
+        url: as the fleet's processes get it.
+    """
+
+    alias: str
+    url: str
+
+    def take_away(self) -> None:
+        """Be as a database that is down."""
+        ...
+
+    def give_back(self) -> None: ...
+
+
+class ServerDatabase:
+    """A database on PostgreSQL, MariaDB or MySQL; cut off through a proxy that is there only if asked for."""
+
+    def __init__(self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool) -> None:
+        self.alias = name
+        direct_url = f"{server.url.rstrip('/')}/{name}"
+        _add_alias(name, direct_url, cleanup)
+        self._run_on_server(f"CREATE DATABASE {name}")
+        cleanup.callback(self._drop)
+        self._proxy = cleanup.enter_context(TcpProxy(server.address)) if cuttable else None
+        self.url = through(self._proxy, direct_url)
+
+    def take_away(self) -> None:
+        assert self._proxy is not None
+        self._proxy.refuse()
+
+    def give_back(self) -> None:
+        assert self._proxy is not None
+        self._proxy.restore()
+
+    def _drop(self) -> None:
+        connection = connections[self.alias]
+        connection.close()
+        # The server may not have noticed yet that processes of the fleet are gone.
+        force = " WITH (FORCE)" if connection.vendor == "postgresql" else ""
+        self._run_on_server(f"DROP DATABASE {self.alias}{force}")
+
+    def _run_on_server(self, sql: str) -> None:
+        connection: Any = connections[self.alias]
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(sql)
+
+
+class FileDatabase:
+    """A SQLite file; away while its folder has another name."""
+
+    def __init__(self, folder: Path, name: str, cleanup: ExitStack) -> None:
+        self.alias = name
+        self._here = folder / "database"
+        self._away = folder / "database-away"
+        self._here.mkdir()
+        self.url = f"sqlite:///{self._here / 'db.sqlite3'}"
+        _add_alias(name, self.url, cleanup)
+
+    def take_away(self) -> None:
+        self._here.rename(self._away)
+
+    def give_back(self) -> None:
+        self._away.rename(self._here)
+
+
+def migrate(database: Database) -> None:
+    """Do what ``manage.py migrate`` does, without the second that a process takes to start."""
+    call_command("migrate", database=database.alias, verbosity=0)
+
+
+def through(proxy: TcpProxy | None, url: str) -> str:
+    """Return the URL of the same server seen through the proxy, if there is one."""
+    if proxy is None:
+        return url
+    parts = urlsplit(url)
+    user, at, _ = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{proxy.port}"))
+
+
+def _add_alias(alias: str, url: str, cleanup: ExitStack) -> None:
+    connections.settings[alias] = ConnectionHandler({"default": parse_database_url(url)}).settings["default"]
+    cleanup.callback(_remove_alias, alias)
+
+
+def _remove_alias(alias: str) -> None:
+    connections[alias].close()
+    del connections[alias]
+    del connections.settings[alias]

@@ -1,0 +1,285 @@
+"""Several schedulers and a worker, as real processes, on a database and a broker of their own.
+
+Whatever happens, :meth:`Fleet.close` ends the processes, by pid, and drops the database, the queues and the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from django_leased_cron.conf import build_settings
+from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.models import Occurrence, SchedulerLease
+from tests.acceptance.account import Account, Due, Run, draw_up, read_runs
+from tests.acceptance.brokers import Broker, FolderBroker, RabbitMQBroker, RedisBroker, worker_queue
+from tests.acceptance.databases import Database, FileDatabase, ServerDatabase, migrate
+from tests.acceptance.processes import Process
+from tests.acceptance.tap import Tap
+from tests.acceptance.waiting import next_second_ms, try_until, wait_for_instant, wait_until
+from tests.servers import require_server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """The servers that a combination of database and broker needs; none: files."""
+
+    database: str | None
+    broker: str | None
+
+
+STACKS: Final = {
+    "postgres-redis": Stack(database="postgres", broker="redis"),
+    "mariadb-rabbitmq": Stack(database="mysql", broker="rabbitmq"),
+    "sqlite-filesystem": Stack(database=None, broker=None),
+}
+
+_START_S = 30.0
+"""Enough for a Python process on a machine with other things to do; nothing is judged by it."""
+_SETTLE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """Interval jobs of one period, which all come due at the same instants."""
+
+    ids: Sequence[int]
+    first_due_ms: int
+    every_ms: int
+
+    def due_until(self, end_ms: int) -> frozenset[Due]:
+        """Return what comes due from the first instant up to, and without, ``end_ms``."""
+        instants = range(self.first_due_ms, end_ms, self.every_ms)
+        return frozenset((job_id, due_at_ms) for job_id in self.ids for due_at_ms in instants)
+
+
+class Fleet:
+    """Build it, migrate, start processes, add jobs, do harm, and read what came of it.
+
+    Attributes:
+        leased_cron: the dict ``LEASED_CRON`` of processes that are started from now on.
+        database: and ``broker``: what the processes use.
+    """
+
+    def __init__(self, stack: str, *, cuttable: bool, leased_cron: Mapping[str, object]) -> None:
+        self.leased_cron = leased_cron
+        self._cleanup = ExitStack()
+        self._processes: list[Process] = []
+        self._worker: Process | None = None
+        self._tap: Tap | None = None
+        name = f"fleet_{os.getpid()}_{secrets.token_hex(4)}"
+        try:
+            folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}_")))
+            self._folder = folder
+            (folder / "data").mkdir()
+            self._record_file = folder / "runs"
+            self.database = self._build_database(stack, name, cuttable=cuttable)
+            self.broker = self._build_broker(stack, name, cuttable=cuttable)
+        except BaseException:
+            self._cleanup.close()
+            raise
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+        self._cleanup.close()
+
+    def read_logs(self) -> str:
+        """Return what all processes wrote, one after another."""
+        return "\n".join(f"--- {process}\n{process.read_log()}" for process in self._processes)
+
+    @property
+    def timing(self) -> LeaseTiming:
+        return build_settings(self.leased_cron).timing
+
+    # Starting
+
+    def migrate(self) -> None:
+        migrate(self.database)
+
+    def open_tap(self) -> Tap:
+        """Drain the schedulers' queue without a worker behind it."""
+        self._tap = self._cleanup.enter_context(Tap(self.broker, passing_on=False))
+        return self._tap
+
+    def start_worker(self) -> Process:
+        """Start a worker, behind a tap that passes every message on to it."""
+        worker = self._start(
+            "worker",
+            "-m celery -A example_project worker --pool=solo --loglevel=INFO --without-gossip --without-mingle --without-heartbeat"
+            f" --hostname={self.broker.queue}@%h".split(),
+            EXAMPLE_QUEUE=worker_queue(self.broker.queue),
+        )
+        worker.wait_for_line("ready.", within_s=_START_S)
+        self._worker = worker
+        self._tap = self._cleanup.enter_context(Tap(self.broker, passing_on=True))
+        return worker
+
+    def start_supervisor(self) -> Process:
+        """Start one, and do not wait."""
+        number = sum(process.name.startswith("supervisor") for process in self._processes) + 1
+        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"])
+
+    def start_supervisors(self, count: int) -> Sequence[Process]:
+        """Start several and return when all of them look for leases."""
+        supervisors = [self.start_supervisor() for _ in range(count)]
+        for supervisor in supervisors:
+            supervisor.wait_for_line("Ready as", within_s=_START_S)
+        return supervisors
+
+    def add_jobs(self, count: int, *, every_s: int = 1, after_s: float = 2.0) -> Jobs:
+        """Add interval jobs that come due together, for the first time at a whole second ``after_s`` from now."""
+        first_due_ms = next_second_ms(after_s=after_s)
+        alias = self.database.alias
+        # Not save(): django-celery-beat's own bookkeeping of a save goes to the default database.
+        intervals = IntervalSchedule.objects.using(alias)
+        intervals.bulk_create([IntervalSchedule(every=every_s, period=IntervalSchedule.SECONDS)])
+        interval = intervals.latest("id")
+        PeriodicTask.objects.using(alias).bulk_create(
+            PeriodicTask(
+                name=f"job {first_due_ms} {number}",
+                task="example_project.tasks.record",
+                interval=interval,
+                start_time=datetime.fromtimestamp(first_due_ms // 1000, UTC),
+            )
+            for number in range(count)
+        )
+        added = PeriodicTask.objects.using(alias).filter(interval=interval).order_by("id")
+        return Jobs(ids=list(added.values_list("id", flat=True)), first_due_ms=first_due_ms, every_ms=every_s * 1000)
+
+    def stop_supervisors(self) -> None:
+        """Stop all that run, politely."""
+        for process in self._running_supervisors():
+            process.terminate()
+        for process in self._running_supervisors():
+            code = process.wait_for_exit(within_s=_SETTLE_S)
+            assert code == 0, f"{process}:\n{process.read_log()}"
+
+    # Looking
+
+    def read_lease(self) -> SchedulerLease | None:
+        return SchedulerLease.objects.using(self.database.alias).first()
+
+    def find_holder(self) -> Process | None:
+        """Return the process that the lease row names, dead or alive."""
+        lease = self.read_lease()
+        if lease is None or not lease.holder_id:
+            return None
+        pid = int(lease.holder_id.rsplit("-", 2)[1])
+        return next(process for process in self._processes if process.pid == pid)
+
+    def find_other_holder(self, old: Process, *, within_s: float) -> Process | None:
+        """Return the holder as soon as that is another one, if it is in time."""
+
+        def find() -> Process | None:
+            holder = self.find_holder()
+            return holder if holder is not old else None
+
+        return try_until(find, within_s=within_s, every_s=0.005)
+
+    def wait_for_holder(self, *, other_than: Process | None = None) -> Process:
+        """Return the process that holds the lease; a takeover has time enough, for nothing is judged here."""
+
+        def find() -> Process | None:
+            holder = self.find_holder()
+            return holder if holder is not other_than else None
+
+        bound_s = 2 * self.timing.lease_ttl_s + _START_S
+        return wait_until(find, f"a holder other than {other_than}", within_s=bound_s, every_s=0.005)
+
+    def read_claimed(self) -> frozenset[str]:
+        """Return the task ids of what is claimed and not confirmed."""
+        claimed = Occurrence.objects.using(self.database.alias).filter(state="claimed")
+        return frozenset(claimed.values_list("task_id", flat=True))
+
+    @property
+    def tap(self) -> Tap:
+        assert self._tap is not None, "open_tap() or start_worker() first"
+        return self._tap
+
+    def read_runs(self) -> Sequence[Run]:
+        return read_runs(self._record_file)
+
+    def wait_for_message(self, jobs: Jobs, *, due_from_ms: int, within_s: float = _SETTLE_S) -> None:
+        """Wait until all jobs have sent something that was due at that instant or later."""
+        wait_until(
+            lambda: len({m.task_id for m in self.tap.messages if m.due_at_ms >= due_from_ms}) >= len(jobs.ids),
+            f"a message of each job, due from {due_from_ms}",
+            within_s=within_s,
+        )
+
+    def draw_account(self, jobs: Jobs, *, until_ms: int) -> Account:
+        """Wait until all that came due before ``until_ms`` is dealt with, stop the supervisors, and compare.
+
+        What is not dealt with in time is for the account to show, and for the test to judge.
+        """
+        wait_for_instant(until_ms)
+        within_s = self.timing.publish_timeout_s + _SETTLE_S
+        try_until(lambda: self._is_dealt_with(self._account_for(jobs, until_ms=until_ms)), within_s=within_s)
+        self.stop_supervisors()
+        try_until(self._is_worker_through, within_s=_SETTLE_S)
+        return self._account_for(jobs, until_ms=until_ms)
+
+    # Inside
+
+    def _account_for(self, jobs: Jobs, *, until_ms: int) -> Account:
+        return draw_up(
+            jobs.due_until(until_ms), until_ms=until_ms, messages=tuple(self.tap.messages), runs=self.read_runs()
+        )
+
+    def _is_dealt_with(self, account: Account) -> bool:
+        return not (account.lost or (self._worker and account.not_run) or self.read_claimed())
+
+    def _is_worker_through(self) -> bool:
+        """Whether every message was run or dropped."""
+        if self._worker is None:
+            return True
+        dropped = self._worker.read_log().count("Dropped a second copy")
+        return len(self.read_runs()) + dropped == len(self.tap.messages)
+
+    def _running_supervisors(self) -> Sequence[Process]:
+        return [process for process in self._processes if process is not self._worker and process.is_alive]
+
+    def _start(self, name: str, arguments: Sequence[str], **environment: str) -> Process:
+        common = {
+            "DJANGO_SETTINGS_MODULE": "example_project.settings",
+            "EXAMPLE_BROKER_URL": self.broker.url,
+            "EXAMPLE_DATABASE_URL": self.database.url,
+            "EXAMPLE_DATA_DIR": str(self._folder / "data"),
+            "EXAMPLE_LEASED_CRON": json.dumps(dict(self.leased_cron)),
+            "EXAMPLE_QUEUE": self.broker.queue,
+            "EXAMPLE_RECORD_FILE": str(self._record_file),
+        }
+        process = Process(
+            name,
+            arguments,
+            environment={**os.environ, **common, **environment},
+            log=self._folder / f"{len(self._processes)}.log",
+        )
+        self._processes.append(process)
+        return process
+
+    def _build_database(self, stack: str, name: str, *, cuttable: bool) -> Database:
+        server = STACKS[stack].database
+        if server is None:
+            return FileDatabase(self._folder, name, self._cleanup)
+        return ServerDatabase(require_server(server), name, self._cleanup, cuttable=cuttable)
+
+    def _build_broker(self, stack: str, name: str, *, cuttable: bool) -> Broker:
+        match STACKS[stack].broker:
+            case "redis":
+                return RedisBroker(require_server("redis"), name, self._cleanup, cuttable=cuttable)
+            case "rabbitmq":
+                return RabbitMQBroker(require_server("rabbitmq"), name, self._cleanup, cuttable=cuttable)
+            case _:
+                return FolderBroker(self._folder / "data", name)

@@ -1,0 +1,26 @@
+"""Several schedulers at once, with nothing going wrong."""
+
+from __future__ import annotations
+
+from tests.acceptance.conftest import Report
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.forms import Form, in_both_forms
+
+
+@in_both_forms
+def test_run_three_copies(fleet: Fleet, form: Form, report: Report) -> None:
+    """Of three schedulers and three jobs of one second, each due second of each job is dispatched once."""
+    fleet.leased_cron = form.leased_cron
+    fleet.start_worker()
+    fleet.start_supervisors(3)
+    jobs = fleet.add_jobs(3)
+
+    account = fleet.draw_account(jobs, until_ms=jobs.first_due_ms + form.seconds * 1000)
+
+    report(f"{account}, {account.worst_lateness_ms()} ms late at worst")
+    assert len(account.due) == 3 * form.seconds
+    assert not account.lost
+    assert not account.strangers
+    assert not account.sent_again
+    assert not account.not_run
+    assert not account.run_twice
