@@ -13,9 +13,9 @@ from django_leased_cron.core.planning_inputs import PlanningInputs
 from django_leased_cron.database import build_dialect
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import Session
+from django_leased_cron.database.tables import JOB_POLICY, STATE, TENANT_POLICY
 from django_leased_cron.display import describe_schedule
 from django_leased_cron.outbox import find_storage_zone
-from django_leased_cron.database.tables import JOB_POLICY, STATE, TENANT_POLICY
 from django_leased_cron.outbox.job_rows import JOB_WITH_SCHEDULE, planning_inputs
 from django_leased_cron.tenants import Tenant
 

@@ -16,8 +16,8 @@ from django_leased_cron.core.database_clock import is_plausible
 from django_leased_cron.core.lease import FREE
 from django_leased_cron.database import build_dialect
 from django_leased_cron.database.session import Session
-from django_leased_cron.exceptions import DatabaseClockError, StoreError
 from django_leased_cron.database.tables import JOB, LEASE, OCCURRENCE, STATE, TENANT_POLICY
+from django_leased_cron.exceptions import DatabaseClockError, StoreError
 from django_leased_cron.lease_store.store import PROCESS
 from django_leased_cron.tenants import Tenant
 
@@ -167,7 +167,7 @@ def find_problems(status: Status, *, max_overdue_s: float) -> list[str]:
         if not tenant.live:
             problems.append(
                 f"Tenant {tenant.tenant!r}: {_explain_silence(tenant)}, so nothing is dispatched. Start"
-                " manage.py run_leased_scheduler, on any machine; where it runs already, its log says what it waits for."
+                " manage.py run_leased_scheduler on any machine; where it runs already, its log says what it waits for."
             )
         if tenant.max_overdue_s > max_overdue_s:
             jobs = "1 job is" if tenant.overdue == 1 else f"{tenant.overdue} jobs are"

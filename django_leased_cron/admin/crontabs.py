@@ -13,11 +13,12 @@ from zoneinfo import ZoneInfo
 from celery.schedules import ParseException
 from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast
-from django.db.models.query import ModelIterable
 from django_celery_beat.models import CrontabSchedule
 
+from django_leased_cron.admin.generics import AnyModelIterable
 
-class _TolerantIterable(ModelIterable):
+
+class _TolerantIterable(AnyModelIterable):
     """Puts the zone in place without asking the field; an unknown one stays the text that it is."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -28,7 +29,8 @@ class _TolerantIterable(ModelIterable):
 
 def find_crontabs() -> QuerySet[Any]:
     """Return all crontab rows, to look at."""
-    crontabs = CrontabSchedule.objects.annotate(zone_text=Cast(F("timezone"), TextField())).defer("timezone")
+    crontabs: QuerySet[Any] = CrontabSchedule.objects.defer("timezone")
+    crontabs = crontabs.annotate(zone_text=Cast(F("timezone"), TextField()))
     crontabs._iterable_class = _TolerantIterable
     return crontabs
 

@@ -31,15 +31,15 @@ class SchedulerLeaseAdmin(MachineStateAdmin):
     owed_since = instant_column("owed_since_ms", _("owed since"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        leases = super().get_queryset(request)
+        leases: QuerySet[Any] = super().get_queryset(request)
         processes = SchedulerProcess.objects.filter(holder_id=OuterRef("holder_id"))
-        return leases.annotate(
-            now_ms=read_now_ms(leases.db), holder_seen_at_ms=Subquery(processes.values("last_seen_at_ms")[:1])
-        )
+        seen_at_ms = Subquery(processes.values("last_seen_at_ms")[:1])
+        leases = leases.annotate(now_ms=read_now_ms(leases.db), holder_seen_at_ms=seen_at_ms)
+        return leases
 
-    @admin.display(description=_("holder"), ordering="holder_id", empty_value=_("nobody"))
-    def holder(self, lease: Any) -> str | None:
-        return lease.holder_id or None
+    @admin.display(description=_("holder"), ordering="holder_id")
+    def holder(self, lease: Any) -> str:
+        return lease.holder_id or str(_("nobody"))
 
     @admin.display(description=_("live"), boolean=True)
     def live(self, lease: Any) -> bool:
@@ -51,8 +51,10 @@ class SchedulerLeaseAdmin(MachineStateAdmin):
         )
 
     @admin.display(description=_("expires"), ordering="expires_at_ms")
-    def expires(self, lease: Any) -> str | None:
-        return show_distance(lease.expires_at_ms, now_ms=lease.now_ms) if lease.holder_id else None
+    def expires(self, lease: Any) -> str:
+        if not lease.holder_id:
+            return str(self.get_empty_value_display())
+        return show_distance(lease.expires_at_ms, now_ms=lease.now_ms)
 
 
 @admin.register(SchedulerProcess)
@@ -66,14 +68,15 @@ class SchedulerProcessAdmin(MachineStateAdmin):
     last_seen_at = instant_column("last_seen_at_ms", _("last seen"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        processes = super().get_queryset(request)
-        return processes.annotate(now_ms=read_now_ms(processes.db))
+        processes: QuerySet[Any] = super().get_queryset(request)
+        processes = processes.annotate(now_ms=read_now_ms(processes.db))
+        return processes
 
     @admin.display(description=_("live"), boolean=True)
     def live(self, process: Any) -> bool:
         lease_ttl_ms = get_settings().timing.lease_ttl_ms
         return is_seen(process.last_seen_at_ms, now_ms=process.now_ms, lease_ttl_ms=lease_ttl_ms)
 
-    @admin.display(description=_("tenants"), empty_value=_("all"))
-    def takes(self, process: Any) -> str | None:
-        return ", ".join(process.tenants) or None
+    @admin.display(description=_("tenants"))
+    def takes(self, process: Any) -> str:
+        return ", ".join(process.tenants) or str(_("all"))

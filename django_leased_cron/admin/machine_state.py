@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
-from django.utils.functional import Promise
 
+from django_leased_cron.admin.generics import AnyModelAdmin
 from django_leased_cron.display import show_instant
 
 if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[models.Model]
-else:
-    _ModelAdmin = admin.ModelAdmin
+    from django.utils.functional import _StrPromise
 
 
-class MachineStateAdmin(_ModelAdmin):
+class MachineStateAdmin(AnyModelAdmin):
     """Pages to look at: no form, no action, whatever the user's permissions."""
 
     actions = None
@@ -33,12 +31,12 @@ class MachineStateAdmin(_ModelAdmin):
         return False
 
 
-def instant_column(field: str, title: str | Promise) -> Callable[[Any, Any], str | None]:
+def instant_column(field: str, title: str | _StrPromise) -> Callable[[Any, Any], str]:
     """Return a column that shows an integer field as a local date-time; NULL and 0 are no instants."""
 
     @admin.display(description=title, ordering=field)
-    def column(model_admin: Any, row: Any) -> str | None:
+    def column(model_admin: Any, row: Any) -> str:
         at_ms: int | None = getattr(row, field)
-        return show_instant(at_ms) if at_ms else None
+        return show_instant(at_ms) if at_ms else str(model_admin.get_empty_value_display())
 
     return column

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django import forms
 from django.contrib.admin.widgets import AdminSplitDateTime
@@ -11,19 +11,15 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_leased_cron.admin.generics import AnyModelForm
 from django_leased_cron.display import to_datetime
 
-if TYPE_CHECKING:
-    _ModelForm = forms.ModelForm[Any]
-else:
-    _ModelForm = forms.ModelForm
-
-PAUSE_FIELDS: Final = ("paused", "paused_reason", "paused_until")
+PAUSE_FIELDS: Final = ("paused", "paused_reason", "paused_until", "paused_by")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_NAME: Final = 150
 
 
-class PauseForm(_ModelForm):
+class PauseForm(AnyModelForm):
     """A form of a model that can be paused."""
 
     paused_until = forms.SplitDateTimeField(

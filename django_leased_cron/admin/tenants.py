@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -10,15 +10,11 @@ from django.db import DEFAULT_DB_ALIAS
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from django_leased_cron.admin.generics import AnyModelAdmin
 from django_leased_cron.admin.machine_state import instant_column
 from django_leased_cron.admin.pauses import PAUSE_FIELDS, PauseForm
 from django_leased_cron.models import TenantPolicy
 from django_leased_cron.tenants import get_tenant_source
-
-if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[TenantPolicy]
-else:
-    _ModelAdmin = admin.ModelAdmin
 
 
 def _list_keys() -> list[tuple[str, str]]:
@@ -36,7 +32,7 @@ class TenantPolicyForm(PauseForm):
 
 
 @admin.register(TenantPolicy)
-class TenantPolicyAdmin(_ModelAdmin):
+class TenantPolicyAdmin(AnyModelAdmin):
     form = TenantPolicyForm
     fields = ("tenant_key", *PAUSE_FIELDS)
     list_display = ("tenant_key", "paused", "paused_by", "paused_reason", "until")
@@ -45,7 +41,7 @@ class TenantPolicyAdmin(_ModelAdmin):
     until = instant_column("paused_until_ms", _("until"))
 
     def get_readonly_fields(self, request: HttpRequest, obj: TenantPolicy | None = None) -> tuple[str, ...]:
-        return ("tenant_key",) if obj else ()
+        return ("tenant_key", "paused_by") if obj else ("paused_by",)
 
     def save_model(self, request: HttpRequest, obj: TenantPolicy, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's
         form.sign(request.user.get_username())

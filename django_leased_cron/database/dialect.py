@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -38,6 +39,10 @@ class Dialect(Protocol):
 
     def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         """Return the statements to run once on a new connection."""
+        ...
+
+    def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:
+        """Return a context that ends a statement whose answer does not come; nothing where the driver does so."""
         ...
 
     def is_missing_table(self, error: Exception) -> bool: ...

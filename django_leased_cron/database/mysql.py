@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,6 +37,9 @@ class MySQLDialect:
     def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         idle = _IDLE_TRANSACTION if cast(Any, connection).mysql_is_mariadb else _IDLE_CONNECTION
         return (f"SET SESSION innodb_lock_wait_timeout = 1, {idle}",)
+
+    def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def is_missing_table(self, error: Exception) -> bool:
         return bool(error.args) and error.args[0] == _NO_SUCH_TABLE

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_leased_cron.database.deadline import DEADLINES
 from django_leased_cron.database.dialect import Columns
 
 _UNDEFINED_TABLE = "42P01"
@@ -46,6 +48,9 @@ class PostgresDialect:
 
     def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         return ()
+
+    def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:
+        return DEADLINES.watch(connection.connection.fileno(), seconds=seconds)
 
     def is_missing_table(self, error: Exception) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == _UNDEFINED_TABLE

@@ -32,6 +32,7 @@ class Session:
         self.dialect = dialect
         self._wrapper: BaseDatabaseWrapper | None = None
         self._row_count = 0
+        self._answer_within_s = 3.0
 
     @contextmanager
     def transaction(self, *, reading: bool = False) -> Iterator[Session]:
@@ -42,6 +43,8 @@ class Session:
             CommitOutcomeUnknownError: COMMIT was sent and not answered.
             DatabaseUnavailableError: anything else that stopped it; nothing was committed.
         """
+        # A second more than the server's own limit on a statement.
+        self._answer_within_s = 11.0 if reading else 3.0
         try:
             self._begin(self.dialect.begin_reading if reading else self.dialect.begin)
             yield self
@@ -67,8 +70,9 @@ class Session:
     ) -> list[tuple[Any, ...]]:
         """Execute one statement inside :meth:`transaction`; return its rows."""
         wrapper = self._open_wrapper()
+        watched = self.dialect.watch(wrapper, seconds=self._answer_within_s)
         # The backend's bare cursor: no query log that grows under DEBUG, Django's translation of errors kept.
-        with wrapper.wrap_database_errors, closing(wrapper.create_cursor()) as cursor:
+        with wrapper.wrap_database_errors, watched, closing(wrapper.create_cursor()) as cursor:
             cursor.execute(sql, parameters or {})  # with parameters always: "%%" means the same everywhere
             self._row_count = cursor.rowcount
             return list(cursor.fetchall()) if wanted else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,9 @@ class SQLiteDialect:
 
     def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         return ()
+
+    def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def is_missing_table(self, error: Exception) -> bool:
         return "no such table" in str(error)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_leased_cron.database.dialect import Columns
-from django_leased_cron.lease_store.store import LEASE, TERM, SqlLeaseStore
+from django_leased_cron.database.tables import LEASE
+from django_leased_cron.lease_store.store import TERM, SqlLeaseStore
 
 
 class MySQLLeaseStore(SqlLeaseStore):

@@ -150,9 +150,9 @@ class ClaimTransaction:
         """Add what a lost reply left behind (A4): only now, under the lock, is that transaction's outcome decided."""
         if not order.read_back:
             return order.adoptions, True
-        asked = {adoption.claim.occurrence_id for adoption in order.adoptions}
         found = self._adoptions.read_own(session, epoch=order.term.epoch, limit=order.adopt_limit + len(order.in_hand))
-        unknown = [claim for claim in found if _name(claim) not in order.in_hand and claim.occurrence_id not in asked]
+        # By id *and* attempt: what was lost may be the reply to an adoption, of which the old attempt is asked for again.
+        unknown = [claim for claim in found if _name(claim) not in order.in_hand]
         taken = unknown[: order.adopt_limit]
         adoptions = [*order.adoptions, *(Adoption(claim=claim, never_started=True) for claim in taken)]
         return adoptions, len(taken) == len(unknown) and len(found) < order.adopt_limit + len(order.in_hand)

@@ -30,10 +30,11 @@ class RabbitMQBroker:
         return connection.channel()
 
     def ping(self, channel: Any) -> None:
-        # By a publication that leads nowhere: a broker short of memory or disk answers everything else. Past the
-        # channel's ``basic_publish``, where a gate may stand.
+        # By a publication that leads nowhere: a broker short of memory or disk answers everything else, and this too,
+        # but nothing after it. Past the channel's ``basic_publish``, where a gate may stand.
         with contextlib.suppress(ChannelError):  # no permission to publish there, which is an answer
             channel.basic_publish_confirm(Message(), routing_key=f"leased-cron-probe-{uuid4()}")
+        channel.confirm_select()
 
     def is_refusal(self, error: BaseException) -> bool:
         if isinstance(error, NotFound):

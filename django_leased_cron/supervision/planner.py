@@ -52,6 +52,8 @@ class Planner:
     def run(self, *, now_ms: int, predecessors_adoptable_in_ms: int | None) -> Sequence[JobRun] | TermLost:
         """Do one part of a pass; returns one-offs whose switching off is still to be recorded."""
         started_at = self._clock.boot_time()
+        # If this fails, due work goes first again: a pass that cannot be made must not keep anything from being sent.
+        self.due_at = later(started_at, self._poll_interval_s)
         changes = self._outbox.find_changes(after_job_id=self._after_job_id, limit=_AT_ONCE)
         finished = [change for change in changes if change.kind is ChangeKind.FINISHED]
         planned = [change for change in changes if change.kind is not ChangeKind.FINISHED]

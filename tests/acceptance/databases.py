@@ -22,10 +22,14 @@ class Database(Protocol):
     Attributes:
         alias: under which the test itself reaches it, whatever the fleet's processes can reach.
         url: as the fleet's processes get it.
+        announces_releases: a standby hears of a lease that is free; else it sees it at its next poll.
+        waits_for_frozen_writers: a process that stands still inside a transaction keeps everybody out.
     """
 
     alias: str
     url: str
+    announces_releases: bool
+    waits_for_frozen_writers: bool
 
     def take_away(self) -> None:
         """Be as a database that is down."""
@@ -37,10 +41,13 @@ class Database(Protocol):
 class ServerDatabase:
     """A database on PostgreSQL, MariaDB or MySQL; cut off through a proxy that is there only if asked for."""
 
+    waits_for_frozen_writers = False
+
     def __init__(self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool) -> None:
         self.alias = name
         direct_url = f"{server.url.rstrip('/')}/{name}"
         _add_alias(name, direct_url, cleanup)
+        self.announces_releases = connections[name].vendor == "postgresql"
         self._run_on_server(f"CREATE DATABASE {name}")
         cleanup.callback(self._drop)
         self._proxy = cleanup.enter_context(TcpProxy(server.address)) if cuttable else None
@@ -69,6 +76,9 @@ class ServerDatabase:
 
 class FileDatabase:
     """A SQLite file; away while its folder has another name."""
+
+    announces_releases = False
+    waits_for_frozen_writers = True
 
     def __init__(self, folder: Path, name: str, cleanup: ExitStack) -> None:
         self.alias = name

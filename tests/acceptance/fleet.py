@@ -20,7 +20,7 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
-from django_leased_cron.models import Occurrence, SchedulerLease
+from django_leased_cron.models import Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, Due, Run, draw_up, read_runs
 from tests.acceptance.brokers import Broker, FolderBroker, RabbitMQBroker, RedisBroker, worker_queue
 from tests.acceptance.databases import Database, FileDatabase, ServerDatabase, migrate
@@ -201,6 +201,11 @@ class Fleet:
         """Return the task ids of what is claimed and not confirmed."""
         claimed = Occurrence.objects.using(self.database.alias).filter(state="claimed")
         return frozenset(claimed.values_list("task_id", flat=True))
+
+    def read_last_seen_ms(self, process: Process) -> int:
+        """Return when a supervisor last reported that it lives; 0: it never did."""
+        rows = SchedulerProcess.objects.using(self.database.alias).filter(pid=process.pid)
+        return rows.values_list("last_seen_at_ms", flat=True).first() or 0
 
     @property
     def tap(self) -> Tap:

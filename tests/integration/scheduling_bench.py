@@ -44,6 +44,14 @@ class SchedulingBench:
         self._cleanup = cleanup
         self._outboxes: dict[int, DatabaseOutbox] = {}
         self.zone = find_storage_zone(alias)
+        self.rules = ClaimRules(
+            tenant_key=TENANT,
+            storage_zone=self.zone,
+            missed_after_ms=TTL_MS + 1500,
+            catch_up=CatchUp.ONCE,
+            catch_up_window_ms=86_400_000,
+            delivery=Delivery.AT_LEAST_ONCE,
+        )
 
     def term(self, epoch: int = 1) -> TermKey:
         return TermKey(tenant_key=TENANT, holder_id="me", epoch=epoch)
@@ -81,6 +89,9 @@ class SchedulingBench:
         rows.bulk_create([row])
         return rows.latest("pk")
 
+    def jobs(self) -> list[PeriodicTask]:
+        return list(PeriodicTask.objects.using(self.alias).order_by("pk"))
+
     def edit(self, job: PeriodicTask, **columns: Any) -> None:
         PeriodicTask.objects.using(self.alias).filter(pk=job.pk).update(**columns)
 
@@ -106,15 +117,7 @@ class SchedulingBench:
         return lost or [change.kind for change in changes]
 
     def order(self, now_ms: int, *, epoch: int = 1, **extra: Any) -> ClaimOrder:
-        rules = ClaimRules(
-            tenant_key=TENANT,
-            storage_zone=self.zone,
-            missed_after_ms=TTL_MS + 1500,
-            catch_up=CatchUp.ONCE,
-            catch_up_window_ms=86_400_000,
-            delivery=Delivery.AT_LEAST_ONCE,
-        )
-        due = rules.find_due(self.outbox(now_ms).read_window(500), now_ms=now_ms, limit=500)
+        due = self.rules.find_due(self.outbox(now_ms).read_window(500), now_ms=now_ms, limit=500)
         assert not due.malformed
         return ClaimOrder(term=self.term(epoch), advances=due.advances, requested=due.requested, **extra)
 

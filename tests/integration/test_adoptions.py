@@ -174,8 +174,19 @@ def test_read_back_knows_an_id_by_its_attempt(bench: SchedulingBench) -> None:
     old = claim_one(bench)
     bench.claim(DUE_MS + 5, adoptions=adopt(old, never_started=True))  # the reply is lost
     in_hand = {(old.claim.occurrence_id, 1)}
-    (found,) = bench.claim(DUE_MS + 10, read_back=True, in_hand=in_hand).claimed
+    again = adopt(old, never_started=True)
+    (found,) = bench.claim(DUE_MS + 10, read_back=True, in_hand=in_hand, adoptions=again).claimed
     assert found.claim.attempt == 3
+
+
+def test_lost_reply_to_a_predecessors_adoption_is_read_back(bench: SchedulingBench) -> None:
+    """The same adoption is asked for again, matches nothing, and its new attempt is found all the same."""
+    old = claim_one(bench)
+    bench.hold_lease(epoch=2)
+    bench.claim(LATER_MS, epoch=2, adoptions=adopt(old))  # the reply is lost
+    reply = bench.claim(LATER_MS + 5, epoch=2, adoptions=adopt(old), read_back=True)
+    assert [found.claim.attempt for found in reply.claimed] == [3]
+    assert reply.read_back_complete
 
 
 def test_failed_message_is_recorded_with_its_reason(bench: SchedulingBench) -> None:

@@ -20,7 +20,7 @@ from django_leased_cron.tenants import Tenant
 class Command(BaseCommand):
     help = "Look at the jobs of all tenants, or of those named."
     # Run by the command itself: Django would exit with 1 for a configuration error.
-    requires_system_checks: Sequence[str] = []
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")

@@ -21,7 +21,7 @@ from django_leased_cron.status import ProcessStatus, Status, TenantStatus, find_
 class Command(BaseCommand):
     help = "Show, for each tenant, who holds its lease, what comes next and what is late; and the live processes."
     # Run by the command itself: Django would exit with 1 for a configuration error.
-    requires_system_checks: Sequence[str] = []
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="Print JSON, for scripts.")

@@ -1,0 +1,82 @@
+"""SIGSTOP for longer than a lease, then SIGCONT: a holder that believes in what is no longer true."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.conftest import Report
+from tests.acceptance.fleet import Fleet
+from tests.acceptance.forms import EVERY_ONE_COUNTS, SCALED, Form, in_both_forms
+from tests.acceptance.processes import Process
+from tests.acceptance.waiting import next_second_ms, now_ms, wait_for_instant, wait_until
+
+_SLACK_S = 0.5
+_INSIDE_A_TRANSACTION_S = 2.0
+_MOST_TRIES = 5
+
+
+@in_both_forms
+@pytest.mark.parametrize("stack", ["postgres-redis", "sqlite-filesystem"], indirect=True)
+def test_freeze_the_holder_for_longer_than_its_lease(fleet: Fleet, form: Form, report: Report) -> None:
+    """Another one takes over, nothing runs twice, and the frozen one goes back to standby and lives."""
+    fleet.leased_cron = {**SCALED, **EVERY_ONE_COUNTS}
+    fleet.start_worker()
+    # Two, so that every takeover proves that the one that was frozen before is a standby again.
+    fleet.start_supervisors(2)
+    jobs = fleet.add_jobs(3)
+    fleet.wait_for_message(jobs, due_from_ms=jobs.first_due_ms)
+
+    in_hand: set[str] = set()
+    inside = 0
+    for _ in range(form.freezes):
+        frozen_at_ms = now_ms()
+        frozen, successor, tries = _freeze_until_another_takes_over(fleet, in_hand)
+        inside += tries - 1
+        wait_for_instant(frozen_at_ms + round((fleet.timing.lease_ttl_s + _SLACK_S) * 1000))
+        resumed_at_ms = now_ms()
+        frozen.resume()
+        _wait_for_sign_of_life(fleet, frozen, since_ms=resumed_at_ms)
+        frozen.wait_for_line("term", "ended")
+        assert fleet.find_holder() is successor
+        fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
+    successor.terminate()
+    assert fleet.wait_for_holder(other_than=successor) is frozen
+    fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
+    account = fleet.draw_account(jobs, until_ms=next_second_ms())
+
+    report(f"{account}, {len(in_hand)} in hand at {form.freezes} freezes, {inside} more inside a transaction")
+    assert not account.lost
+    assert not account.strangers
+    assert account.sent_again <= in_hand
+    assert not account.not_run
+    assert not account.run_twice
+
+
+def _freeze_until_another_takes_over(fleet: Fleet, in_hand: set[str]) -> tuple[Process, Process, int]:
+    """Return who is frozen, who took over, and how many tries it took.
+
+    On SQLite a process that is frozen inside a transaction keeps everybody out: it is resumed and frozen again.
+    """
+    timing = fleet.timing
+    assert timing.rescue_after_s is not None
+    # 1: the next due time may be that far away.
+    within_s = 1 + timing.rescue_after_s + timing.poll_interval_s + _SLACK_S + _INSIDE_A_TRANSACTION_S
+    for number in range(1, _MOST_TRIES + 1):
+        holder = fleet.wait_for_holder()
+        holder.freeze()
+        in_hand |= fleet.read_claimed()
+        successor = fleet.find_other_holder(holder, within_s=within_s)
+        if successor is not None:
+            return holder, successor, number
+        assert fleet.database.waits_for_frozen_writers, f"nobody took over from {holder} within {within_s} s"
+        holder.resume()
+        _wait_for_sign_of_life(fleet, holder, since_ms=now_ms())
+    pytest.fail(f"frozen {_MOST_TRIES} times, each time inside a transaction")
+
+
+def _wait_for_sign_of_life(fleet: Fleet, process: Process, *, since_ms: int) -> None:
+    wait_until(
+        lambda: fleet.read_last_seen_ms(process) > since_ms,
+        f"{process} to report that it lives",
+        within_s=10 * fleet.timing.heartbeat_s,
+    )
