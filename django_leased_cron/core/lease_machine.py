@@ -115,7 +115,7 @@ def step(state: State, event: Event, *, at: BootTime, lease_ttl_s: float) -> tup
         case Standby():
             return _from_standby(state, event, at=at, lease_ttl_s=lease_ttl_s)
         case Holding():
-            return _while_holding(state, event, lease_ttl_s=lease_ttl_s)
+            return _while_holding(state, event, at=at, lease_ttl_s=lease_ttl_s)
         case _:
             assert_never(state)
 
@@ -135,17 +135,19 @@ def _from_standby(
             assert_never(event)
 
 
-def _while_holding(state: Holding, event: Event, *, lease_ttl_s: float) -> tuple[State, tuple[Action, ...]]:
+def _while_holding(
+    state: Holding, event: Event, *, at: BootTime, lease_ttl_s: float
+) -> tuple[State, tuple[Action, ...]]:
     match event:
         case Proved(epoch=epoch, asked_at=asked_at) if epoch == state.epoch:
             until = max(state.trusted_until, later(asked_at, lease_ttl_s))
             return replace(state, trusted_until=until), ()
         case Denied(epoch=epoch) if epoch == state.epoch:
             return Standby(), (EndTerm(epoch=epoch, reason=EndReason.DENIED),)
-        case Won(epoch=epoch, asked_at=asked_at) if epoch > state.epoch:
+        case Won(epoch=epoch) if epoch > state.epoch:
             # Taken anew by ourselves, before we had noticed that the old term was over.
-            ended = EndTerm(epoch=state.epoch, reason=EndReason.DENIED)
-            return Holding(epoch=epoch, trusted_until=later(asked_at, lease_ttl_s)), (ended, StartTerm(epoch=epoch))
+            after, actions = _from_standby(Standby(), event, at=at, lease_ttl_s=lease_ttl_s)
+            return after, (EndTerm(epoch=state.epoch, reason=EndReason.DENIED), *actions)
         case Won() | Proved() | Denied() | TimePassed():
             return state, ()
         case _:

@@ -79,7 +79,7 @@ class _Story:
         first_s = math.ceil(time.time()) + 2
         jobs = create_jobs(first_due_at_s=first_s, minutely_due_at_s=first_s + MINUTELY_AT)
         *names, last = [job.name for job in jobs]
-        tell(f"Jobs are added: {', '.join(names)}, due each second, and {last}, due each minute.")
+        tell(f"Jobs are added: {', '.join(names)}, due each second, and {last}, due each minute; catch-up: all.")
         if not self._wait(lambda: JobState.objects.filter(next_due_at_ms__isnull=False).count() == len(jobs)):
             message = "the jobs were not planned"
             raise DemoError(message, self._fleet.read_logs())

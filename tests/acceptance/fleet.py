@@ -20,13 +20,13 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
-from django_leased_cron.models import Occurrence, SchedulerLease, SchedulerProcess
+from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, Due, Run, draw_up, read_runs
 from tests.acceptance.brokers import Broker, FolderBroker, RabbitMQBroker, RedisBroker, worker_queue
 from tests.acceptance.databases import Database, FileDatabase, ServerDatabase, migrate
 from tests.acceptance.processes import Process
 from tests.acceptance.tap import Tap
-from tests.acceptance.waiting import next_second_ms, try_until, wait_for_instant, wait_until
+from tests.acceptance.waiting import next_second_ms, now_ms, try_until, wait_for_instant, wait_until
 from tests.servers import require_server
 
 
@@ -47,6 +47,10 @@ STACKS: Final = {
 _START_S = 30.0
 """Enough for a Python process on a machine with other things to do; nothing is judged by it."""
 _SETTLE_S = 20.0
+_DAY_S = 86_400
+_PLANNED_IN_1_S = 500
+_NOTICED_WITHIN_S = 1.0
+"""How long, beside ``POLL_INTERVAL``, an edit may go unnoticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,27 +112,21 @@ class Fleet:
         migrate(self.database)
 
     def open_tap(self) -> Tap:
-        """Drain the schedulers' queue without a worker behind it."""
+        """Drain the schedulers' queue, without a worker behind it."""
         self._tap = self._cleanup.enter_context(Tap(self.broker, passing_on=False))
         return self._tap
 
-    def start_worker(self) -> Process:
-        """Start a worker, behind a tap that passes every message on to it."""
-        worker = self._start(
+    def start(self, *, supervisors: int) -> None:
+        """Start supervisors, and a worker behind a tap that passes every message on to it; wait until all are ready."""
+        self._worker = self._start(
             "worker",
-            "-m celery -A example_project worker --pool=solo --loglevel=INFO --without-gossip --without-mingle --without-heartbeat"
-            f" --hostname={self.broker.queue}@%h".split(),
+            "-m celery -A example_project worker --pool=solo --loglevel=INFO --without-gossip --without-mingle"
+            f" --without-heartbeat --hostname={self.broker.queue}@%h".split(),
             EXAMPLE_QUEUE=worker_queue(self.broker.queue),
         )
-        worker.wait_for_line("ready.", within_s=_START_S)
-        self._worker = worker
+        self.start_supervisors(supervisors)
+        self._worker.wait_for_line("ready.", within_s=_START_S)
         self._tap = self._cleanup.enter_context(Tap(self.broker, passing_on=True))
-        return worker
-
-    def start_supervisor(self) -> Process:
-        """Start one, and do not wait."""
-        number = sum(process.name.startswith("supervisor") for process in self._processes) + 1
-        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"])
 
     def start_supervisors(self, count: int) -> Sequence[Process]:
         """Start several and return when all of them look for leases."""
@@ -137,25 +135,24 @@ class Fleet:
             supervisor.wait_for_line("Ready as", within_s=_START_S)
         return supervisors
 
-    def add_jobs(self, count: int, *, every_s: int = 1, after_s: float = 2.0) -> Jobs:
-        """Add interval jobs that come due together, for the first time at a whole second ``after_s`` from now."""
-        first_due_ms = next_second_ms(after_s=after_s)
-        alias = self.database.alias
-        # Not save(): django-celery-beat's own bookkeeping of a save goes to the default database.
-        intervals = IntervalSchedule.objects.using(alias)
-        intervals.bulk_create([IntervalSchedule(every=every_s, period=IntervalSchedule.SECONDS)])
-        interval = intervals.latest("id")
-        PeriodicTask.objects.using(alias).bulk_create(
-            PeriodicTask(
-                name=f"job {first_due_ms} {number}",
-                task="example_project.tasks.record",
-                interval=interval,
-                start_time=datetime.fromtimestamp(first_due_ms // 1000, UTC),
-            )
-            for number in range(count)
-        )
-        added = PeriodicTask.objects.using(alias).filter(interval=interval).order_by("id")
-        return Jobs(ids=list(added.values_list("id", flat=True)), first_due_ms=first_due_ms, every_ms=every_s * 1000)
+    def start_supervisor(self) -> Process:
+        """Start one, and do not wait."""
+        number = sum(process.name.startswith("supervisor") for process in self._processes) + 1
+        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"])
+
+    def add_jobs(self, count: int) -> Jobs:
+        """Add jobs of one second, from the first whole second for which an edit counts for sure."""
+        first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + _NOTICED_WITHIN_S)
+        return self._add_jobs(count, every_s=1, first_due_ms=first_due_ms)
+
+    def brew_storm(self, count: int) -> Jobs:
+        """Add jobs that come due once, together, as soon as all of them are planned; return when they are."""
+        first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + _NOTICED_WITHIN_S + count / _PLANNED_IN_1_S)
+        jobs = self._add_jobs(count, every_s=_DAY_S, first_due_ms=first_due_ms)
+        states = JobState.objects.using(self.database.alias).filter(next_due_at_ms=first_due_ms)
+        left_s = (first_due_ms - now_ms()) / 1000
+        wait_until(lambda: states.count() == count, f"{count} jobs to be planned", within_s=left_s, every_s=0.1)
+        return jobs
 
     def stop_supervisors(self) -> None:
         """Stop all that run, politely."""
@@ -209,7 +206,7 @@ class Fleet:
 
     @property
     def tap(self) -> Tap:
-        assert self._tap is not None, "open_tap() or start_worker() first"
+        assert self._tap is not None, "start() or open_tap() first"
         return self._tap
 
     def read_runs(self) -> Sequence[Run]:
@@ -230,17 +227,36 @@ class Fleet:
         """
         wait_for_instant(until_ms)
         within_s = self.timing.publish_timeout_s + _SETTLE_S
-        try_until(lambda: self._is_dealt_with(self._account_for(jobs, until_ms=until_ms)), within_s=within_s)
+        try_until(lambda: self._is_dealt_with(self.account_for(jobs, until_ms=until_ms)), within_s=within_s)
         self.stop_supervisors()
         try_until(self._is_worker_through, within_s=_SETTLE_S)
-        return self._account_for(jobs, until_ms=until_ms)
+        return self.account_for(jobs, until_ms=until_ms)
 
-    # Inside
-
-    def _account_for(self, jobs: Jobs, *, until_ms: int) -> Account:
+    def account_for(self, jobs: Jobs, *, until_ms: int) -> Account:
+        """Compare what came due before ``until_ms`` with what arrived and ran so far."""
         return draw_up(
             jobs.due_until(until_ms), until_ms=until_ms, messages=tuple(self.tap.messages), runs=self.read_runs()
         )
+
+    # Inside
+
+    def _add_jobs(self, count: int, *, every_s: int, first_due_ms: int) -> Jobs:
+        alias = self.database.alias
+        # Not save(): django-celery-beat's own bookkeeping of a save goes to the default database.
+        intervals = IntervalSchedule.objects.using(alias)
+        intervals.bulk_create([IntervalSchedule(every=every_s, period=IntervalSchedule.SECONDS)])
+        interval = intervals.latest("id")
+        PeriodicTask.objects.using(alias).bulk_create(
+            PeriodicTask(
+                name=f"job {first_due_ms} {number}",
+                task="example_project.tasks.record",
+                interval=interval,
+                start_time=datetime.fromtimestamp(first_due_ms // 1000, UTC),
+            )
+            for number in range(count)
+        )
+        added = PeriodicTask.objects.using(alias).filter(interval=interval).order_by("id")
+        return Jobs(ids=list(added.values_list("id", flat=True)), first_due_ms=first_due_ms, every_ms=every_s * 1000)
 
     def _is_dealt_with(self, account: Account) -> bool:
         return not (account.lost or (self._worker and account.not_run) or self.read_claimed())

@@ -20,9 +20,8 @@ _MOST_TRIES = 5
 def test_freeze_the_holder_for_longer_than_its_lease(fleet: Fleet, form: Form, report: Report) -> None:
     """Another one takes over, nothing runs twice, and the frozen one goes back to standby and lives."""
     fleet.leased_cron = {**SCALED, **EVERY_ONE_COUNTS}
-    fleet.start_worker()
     # Two, so that every takeover proves that the one that was frozen before is a standby again.
-    fleet.start_supervisors(2)
+    fleet.start(supervisors=2)
     jobs = fleet.add_jobs(3)
     fleet.wait_for_message(jobs, due_from_ms=jobs.first_due_ms)
 

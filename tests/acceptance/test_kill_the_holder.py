@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.forms import EVERY_ONE_COUNTS, Form, in_both_forms
-from tests.acceptance.waiting import next_second_ms, wait_for_instant, wait_until
+from tests.acceptance.waiting import next_second_ms, now_ms, wait_for_instant, wait_until
 
 _SLACK_MS = 500
 
@@ -15,8 +15,7 @@ def test_kill_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
     """Nothing runs twice, nothing is lost, only what was in hand is sent again, and the rest is hardly late."""
     fleet.leased_cron = {**form.leased_cron, **EVERY_ONE_COUNTS}
     timing = fleet.timing
-    fleet.start_worker()
-    fleet.start_supervisors(3)
+    fleet.start(supervisors=3)
     jobs = fleet.add_jobs(3)
     fleet.wait_for_message(jobs, due_from_ms=jobs.first_due_ms)
 
@@ -25,10 +24,11 @@ def test_kill_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
         holder = fleet.wait_for_holder()
         _wait_for_the_worst_moment(fleet, in_a_batch=number % 2 == 0)
         holder.kill()
+        killed_at_ms = now_ms()
         in_hand |= fleet.read_claimed()
-        fleet.wait_for_holder(other_than=holder)
         fleet.start_supervisors(1)
-        fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
+        fleet.wait_for_holder(other_than=holder)
+        fleet.wait_for_message(jobs, due_from_ms=killed_at_ms)
     account = fleet.draw_account(jobs, until_ms=next_second_ms())
 
     assert timing.rescue_after_s is not None

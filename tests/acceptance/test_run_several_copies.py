@@ -11,8 +11,7 @@ from tests.acceptance.forms import Form, in_both_forms
 def test_run_three_copies(fleet: Fleet, form: Form, report: Report) -> None:
     """Of three schedulers and three jobs of one second, each due second of each job is dispatched once."""
     fleet.leased_cron = form.leased_cron
-    fleet.start_worker()
-    fleet.start_supervisors(3)
+    fleet.start(supervisors=3)
     jobs = fleet.add_jobs(3)
 
     account = fleet.draw_account(jobs, until_ms=jobs.first_due_ms + form.seconds * 1000)

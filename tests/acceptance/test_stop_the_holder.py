@@ -24,8 +24,7 @@ on_postgres_and_sqlite = pytest.mark.parametrize("stack", ["postgres-redis", "sq
 def test_stop_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
     """The next holder is there at once, and what is due meanwhile is sent once."""
     fleet.leased_cron = form.leased_cron
-    fleet.start_worker()
-    fleet.start_supervisors(3)
+    fleet.start(supervisors=3)
     jobs = fleet.add_jobs(3)
     fleet.wait_for_message(jobs, due_from_ms=jobs.first_due_ms)
 

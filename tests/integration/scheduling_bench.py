@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, cast
 
 from django.db import connections, transaction
@@ -33,15 +33,16 @@ from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
 NOW_MS: Final = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC, a Friday
 TTL_MS: Final = 30_000
 TENANT: Final = "acme"
+_OUTBOXES_AT_ONCE: Final = 4
+"""Each clock reading is an outbox with connections of its own, and the server has only so many."""
 Row = TypeVar("Row", bound=Model)
 
 
 class SchedulingBench:
     """Creates jobs, plans and claims them as a term would, one transaction at a time."""
 
-    def __init__(self, alias: str, cleanup: ExitStack) -> None:
+    def __init__(self, alias: str) -> None:
         self.alias = alias
-        self._cleanup = cleanup
         self._outboxes: dict[int, DatabaseOutbox] = {}
         self.zone = find_storage_zone(alias)
         self.rules = ClaimRules(
@@ -52,6 +53,10 @@ class SchedulingBench:
             catch_up_window_ms=86_400_000,
             delivery=Delivery.AT_LEAST_ONCE,
         )
+
+    def close(self) -> None:
+        for outbox in self._outboxes.values():
+            outbox.close()
 
     def term(self, epoch: int = 1) -> TermKey:
         return TermKey(tenant_key=TENANT, holder_id="me", epoch=epoch)
@@ -66,8 +71,10 @@ class SchedulingBench:
 
     def outbox(self, now_ms: int = NOW_MS) -> DatabaseOutbox:
         if now_ms not in self._outboxes:
+            if len(self._outboxes) == _OUTBOXES_AT_ONCE:
+                self._outboxes.pop(min(self._outboxes)).close()
             dialect = dataclasses.replace(cast(Any, build_dialect(self.alias)), now_ms=str(now_ms))
-            pool = self._cleanup.enter_context(closing(SessionPool(self.alias, dialect)))
+            pool = SessionPool(self.alias, dialect)
             self._outboxes[now_ms] = DatabaseOutbox(pool, lease_ttl_ms=TTL_MS, catch_up=CatchUp.ONCE)
         return self._outboxes[now_ms]
 

@@ -182,4 +182,4 @@ class LeaseMachine(RuleBasedStateMachine):
 
 
 TestLeaseMachine = LeaseMachine.TestCase
-TestLeaseMachine.settings = settings(max_examples=60, stateful_step_count=20)
+TestLeaseMachine.settings = settings(max_examples=40, stateful_step_count=20)
