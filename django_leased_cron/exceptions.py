@@ -58,7 +58,7 @@ class MalformedJobError(LeasedCronError):
 
     Attributes:
         field: the column (of the job or of its schedule) that holds the bad value.
-        value: the value as the database gave it.
+        value: the value as the database gave it; ``None`` where it is a task's arguments, which no log must show.
         reason: what is wrong with it and what would be right.
     """
 
@@ -66,4 +66,4 @@ class MalformedJobError(LeasedCronError):
         self.field = field
         self.value = value
         self.reason = reason
-        super().__init__(f"{field} {value!r}: {reason}")
+        super().__init__(f"{field}: {reason}" if value is None else f"{field} {value!r}: {reason}")

@@ -9,7 +9,10 @@ time zone on its way through a driver, an integer cannot.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 
@@ -229,4 +232,5 @@ class Occurrence(models.Model):
         indexes = [models.Index(fields=["state", "due_at_ms"], name="leased_cron_occurrence_state")]
 
     def __str__(self) -> str:
-        return f"{self.job_name or self.job_id} at {self.due_at_ms}"
+        due_at = timezone.localtime(datetime.fromtimestamp(self.due_at_ms // 1000, UTC))
+        return f"{self.job_name or self.job_id} at {due_at:%Y-%m-%d %H:%M:%S %Z}"

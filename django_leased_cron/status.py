@@ -182,7 +182,7 @@ def _explain_silence(tenant: TenantStatus) -> str:
     if tenant.expires_in_s is None:
         return "nobody holds its lease"
     if tenant.expires_in_s <= 0:
-        return f"the lease of {tenant.holder_id} ran out {-tenant.expires_in_s:.1f} s ago and nobody has taken it"
+        return f"the lease of {tenant.holder_id} ran out {abs(tenant.expires_in_s):.1f} s ago and nobody has taken it"
     return f"{tenant.holder_id} holds its lease and no longer reports itself"
 
 

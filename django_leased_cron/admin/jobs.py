@@ -11,7 +11,6 @@ from django.db.models.functions import JSONObject
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django_celery_beat.admin import PeriodicTaskAdmin
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
@@ -27,16 +26,7 @@ from django_leased_cron.worker import read_now_ms
 
 
 class JobAdmin(PeriodicTaskAdmin):  # type: ignore[misc]  # django-celery-beat has no types
-    list_display = (
-        "name",
-        "enabled",
-        "scheduler",
-        "next_due",
-        "last_outcome",
-        "error",
-        "last_run_at",
-        "one_off",
-    )
+    list_display = ("name", "enabled", "scheduler", "next_due", "last_outcome", "error", "last_run_at", "one_off")
     list_filter = (PlanFilter, *PeriodicTaskAdmin.list_filter)
     readonly_fields = (*PeriodicTaskAdmin.readonly_fields, "next_due", "last_outcome", "error")
     inlines = (JobPolicyInline,)
@@ -98,9 +88,9 @@ class JobAdmin(PeriodicTaskAdmin):  # type: ignore[misc]  # django-celery-beat h
         return ", ".join(words) or self.get_empty_value_display()
 
     @admin.display(description=_("last outcome"))
-    def last_outcome(self, job: Any) -> SafeString:
+    def last_outcome(self, job: Any) -> str:
         if job.latest is None:
-            return self.get_empty_value_display()
+            return str(self.get_empty_value_display())
         policy = getattr(job, "leased_cron_policy", None)
         lateness_ms = find_lateness_ms(
             job_id=job.pk,
@@ -115,11 +105,11 @@ class JobAdmin(PeriodicTaskAdmin):  # type: ignore[misc]  # django-celery-beat h
         return format_html('<ul class="errorlist"><li>{}</li></ul>', link) if has_failed(state) else link
 
     @admin.display(description=_("error"), ordering="leased_cron_state__error")
-    def error(self, job: Any) -> SafeString:
+    def error(self, job: Any) -> str:
         """Show why a job is not scheduled (I8)."""
         state = getattr(job, "leased_cron_state", None)
         if state is None or not state.error:
-            return self.get_empty_value_display()
+            return str(self.get_empty_value_display())
         return format_html('<span class="errornote">{}</span>', state.error)
 
 
@@ -129,8 +119,11 @@ def _is_paused(policy: JobPolicy | None, *, now_ms: int) -> bool:
     return policy.paused_until_ms is None or policy.paused_until_ms > now_ms
 
 
-# django-celery-beat's page is registered by now, whatever the order of INSTALLED_APPS: it is imported above. One that
-# the project has put in its place stays; it can subclass JobAdmin.
-if admin.site.is_registered(PeriodicTask) and type(admin.site.get_model_admin(PeriodicTask)) is PeriodicTaskAdmin:
-    admin.site.unregister(PeriodicTask)
-    admin.site.register(PeriodicTask, JobAdmin)
+def extend_job_pages(site: admin.AdminSite) -> None:
+    """Put :class:`JobAdmin` in the place of django-celery-beat's page; one of the project's own stays."""
+    if site.is_registered(PeriodicTask) and type(site.get_model_admin(PeriodicTask)) is PeriodicTaskAdmin:
+        site.unregister(PeriodicTask)
+        site.register(PeriodicTask, JobAdmin)
+
+
+extend_job_pages(admin.site)  # registered by now, in whatever order the apps are: the import above does it

@@ -84,9 +84,9 @@ def _decode(column: str, text: str, wanted: type[list[Any]] | type[dict[str, Any
     try:
         value = json.loads(text) if text else wanted()
     except ValueError as exc:
-        raise MalformedJobError(column, text[:200], f"is not JSON ({exc}); write a JSON {example}") from exc
+        raise MalformedJobError(column, None, f"is not JSON ({exc}); write a JSON {example}") from exc
     except RecursionError as exc:
-        raise MalformedJobError(column, text[:200], "is nested too deeply") from exc
+        raise MalformedJobError(column, None, "is nested too deeply") from exc
     if not isinstance(value, wanted):
-        raise MalformedJobError(column, text[:200], f"write a JSON {example}")
+        raise MalformedJobError(column, None, f"write a JSON {example}")
     return value

@@ -22,7 +22,7 @@ class RedisBroker:
         return {
             "transport_options": {
                 "socket_connect_timeout": 0.2 * bound_s,
-                "socket_timeout": 25 * bound_s,
+                "socket_timeout": 0.25 * bound_s,
                 "retry_on_timeout": False,
                 "health_check_interval": 0,  # would put one more round trip between the deadline and the write
             }

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,6 +58,7 @@ class Jobs:
     """Interval jobs of one period, which all come due at the same instants."""
 
     ids: Sequence[int]
+    interval_id: int
     first_due_ms: int
     every_ms: int
 
@@ -154,11 +155,17 @@ class Fleet:
         wait_until(lambda: states.count() == count, f"{count} jobs to be planned", within_s=left_s, every_s=0.1)
         return jobs
 
+    def remove_jobs(self, jobs: Jobs) -> None:
+        """Delete jobs as by hand: nothing but their rows goes."""
+        rows = PeriodicTask.objects.using(self.database.alias).filter(interval=jobs.interval_id)
+        rows._raw_delete(self.database.alias)
+
     def stop_supervisors(self) -> None:
         """Stop all that run, politely."""
-        for process in self._running_supervisors():
+        running = self._running_supervisors()
+        for process in running:
             process.terminate()
-        for process in self._running_supervisors():
+        for process in running:
             code = process.wait_for_exit(within_s=_SETTLE_S)
             assert code == 0, f"{process}:\n{process.read_log()}"
 
@@ -220,25 +227,28 @@ class Fleet:
             within_s=within_s,
         )
 
-    def draw_account(self, jobs: Jobs, *, until_ms: int) -> Account:
-        """Wait until all that came due before ``until_ms`` is dealt with, stop the supervisors, and compare.
+    def settle(self, jobs: Jobs, *, until_ms: int) -> Account:
+        """Wait until all that came due before ``until_ms`` is dealt with, and compare it with what arrived and ran.
 
         What is not dealt with in time is for the account to show, and for the test to judge.
         """
         wait_for_instant(until_ms)
         within_s = self.timing.publish_timeout_s + _SETTLE_S
-        try_until(lambda: self._is_dealt_with(self.account_for(jobs, until_ms=until_ms)), within_s=within_s)
-        self.stop_supervisors()
-        try_until(self._is_worker_through, within_s=_SETTLE_S)
-        return self.account_for(jobs, until_ms=until_ms)
+        due = jobs.due_until(until_ms)
+        try_until(lambda: self._is_dealt_with(self._draw_account(due, until_ms)), within_s=within_s, every_s=0.1)
+        return self._draw_account(due, until_ms)
 
-    def account_for(self, jobs: Jobs, *, until_ms: int) -> Account:
-        """Compare what came due before ``until_ms`` with what arrived and ran so far."""
-        return draw_up(
-            jobs.due_until(until_ms), until_ms=until_ms, messages=tuple(self.tap.messages), runs=self.read_runs()
-        )
+    def finish(self, jobs: Jobs, *, until_ms: int) -> Account:
+        """Settle, stop all supervisors, let the worker come to the end of its queue, and compare."""
+        self.settle(jobs, until_ms=until_ms)
+        self.stop_supervisors()
+        try_until(self._is_worker_through, within_s=_SETTLE_S, every_s=0.1)
+        return self._draw_account(jobs.due_until(until_ms), until_ms)
 
     # Inside
+
+    def _draw_account(self, due: Collection[Due], until_ms: int) -> Account:
+        return draw_up(due, until_ms=until_ms, messages=tuple(self.tap.messages), runs=self.read_runs())
 
     def _add_jobs(self, count: int, *, every_s: int, first_due_ms: int) -> Jobs:
         alias = self.database.alias
@@ -256,7 +266,12 @@ class Fleet:
             for number in range(count)
         )
         added = PeriodicTask.objects.using(alias).filter(interval=interval).order_by("id")
-        return Jobs(ids=list(added.values_list("id", flat=True)), first_due_ms=first_due_ms, every_ms=every_s * 1000)
+        return Jobs(
+            ids=list(added.values_list("id", flat=True)),
+            interval_id=interval.pk,
+            first_due_ms=first_due_ms,
+            every_ms=every_s * 1000,
+        )
 
     def _is_dealt_with(self, account: Account) -> bool:
         return not (account.lost or (self._worker and account.not_run) or self.read_claimed())

@@ -41,7 +41,7 @@ def test_freeze_the_holder_for_longer_than_its_lease(fleet: Fleet, form: Form, r
     successor.terminate()
     assert fleet.wait_for_holder(other_than=successor) is frozen
     fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
-    account = fleet.draw_account(jobs, until_ms=next_second_ms())
+    account = fleet.finish(jobs, until_ms=next_second_ms())
 
     report(f"{account}, {len(in_hand)} in hand at {form.freezes} freezes, {inside} more inside a transaction")
     assert not account.lost

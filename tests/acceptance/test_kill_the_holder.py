@@ -29,7 +29,7 @@ def test_kill_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
         fleet.start_supervisors(1)
         fleet.wait_for_holder(other_than=holder)
         fleet.wait_for_message(jobs, due_from_ms=killed_at_ms)
-    account = fleet.draw_account(jobs, until_ms=next_second_ms())
+    account = fleet.finish(jobs, until_ms=next_second_ms())
 
     assert timing.rescue_after_s is not None
     bound_ms = round((timing.rescue_after_s + timing.poll_interval_s) * 1000) + _SLACK_MS

@@ -14,7 +14,7 @@ def test_run_three_copies(fleet: Fleet, form: Form, report: Report) -> None:
     fleet.start(supervisors=3)
     jobs = fleet.add_jobs(3)
 
-    account = fleet.draw_account(jobs, until_ms=jobs.first_due_ms + form.seconds * 1000)
+    account = fleet.finish(jobs, until_ms=jobs.first_due_ms + form.seconds * 1000)
 
     report(f"{account}, {account.worst_lateness_ms()} ms late at worst")
     assert len(account.due) == 3 * form.seconds

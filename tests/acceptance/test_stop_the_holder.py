@@ -40,7 +40,7 @@ def test_stop_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
         assert holder.wait_for_exit(within_s=5) == 0
         fleet.start_supervisors(1)
     fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
-    account = fleet.draw_account(jobs, until_ms=next_second_ms())
+    account = fleet.finish(jobs, until_ms=next_second_ms())
 
     report(f"{account}, next holder after {', '.join(map(str, gaps_ms))} ms")
     bound_ms = 100 if fleet.database.announces_releases else round(fleet.timing.poll_interval_s * 1000) + 200

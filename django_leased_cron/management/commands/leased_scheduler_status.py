@@ -17,6 +17,8 @@ from django_leased_cron.management.output import align, to_document
 from django_leased_cron.management.project import list_tenants
 from django_leased_cron.status import ProcessStatus, Status, TenantStatus, find_problems, read_status
 
+_NO_PROBLEMS = "No problems: every tenant has a live holder, and nothing is overdue for too long."
+
 
 class Command(BaseCommand):
     help = "Show, for each tenant, who holds its lease, what comes next and what is late; and the live processes."
@@ -50,7 +52,7 @@ class Command(BaseCommand):
         if status.unreadable or (options["check"] and problems):
             raise CommandError("\n".join(problems), returncode=FOUND)
         if not options["json"]:
-            self.stdout.write("\n" + ("\n".join(problems) or "All is well."))
+            self.stdout.write("\n" + ("\n".join(problems) or _NO_PROBLEMS))
 
 
 def _as_json(status: Status) -> str:

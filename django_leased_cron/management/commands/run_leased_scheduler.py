@@ -23,7 +23,7 @@ class Command(BaseCommand):
         "each due occurrence is dispatched once, by one of them."
     )
     # Run by the command itself: Django would exit with 1 for a configuration error.
-    requires_system_checks = []  # noqa: RUF012 - as Django declares it
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -16,7 +16,8 @@ def planning_inputs(**columns: str) -> str:
 
 def every(seconds: int, **columns: str) -> str:
     """Return the planning inputs of an interval job."""
-    return planning_inputs(interval_id="1", interval_every=str(seconds), interval_period="seconds", **columns)
+    interval = {"interval_id": "1", "interval_every": str(seconds), "interval_period": "seconds"}
+    return planning_inputs(**interval | columns)
 
 
 def daily_at(hour: int, **columns: str) -> str:
