@@ -133,6 +133,18 @@ class JobPolicy(Pause):
     class Meta:
         verbose_name = _("job policy")
         verbose_name_plural = _("job policies")
+        # By the database, because rows come by raw SQL and fixtures too, and a claim must be able to rely on them.
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(catch_up__in=["", *CatchUpChoice.values]), name="leased_cron_policy_catch_up"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(overlap__in=OverlapChoice.values), name="leased_cron_policy_overlap"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(delivery__in=["", *DeliveryChoice.values]), name="leased_cron_policy_delivery"
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.job)

@@ -94,7 +94,7 @@ class Planning:
         """Return whether only expiry or one-off changed: the cadence of an interval must not start again from now."""
         try:
             before = parse_planned(change.planned_inputs, self.storage_zone)
-        except (MalformedJobError, ValueError):
+        except MalformedJobError:
             return False
         if not has_same_timetable(before, schedule):
             return False

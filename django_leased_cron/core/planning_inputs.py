@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from django_leased_cron.exceptions import MalformedJobError
+
 FORMAT: Final = 1
 SEPARATOR: Final = "\x1f"
 
@@ -55,9 +57,12 @@ class PlanningInputs:
 
     @classmethod
     def split(cls, text: str) -> PlanningInputs:
-        """Split what the database built; raises ``ValueError`` where the number of columns is not ours."""
+        """Split what the database built.
+
+        Raises:
+            MalformedJobError: a column holds the separator itself.
+        """
         values = tuple(text.split(SEPARATOR))
         if len(values) != len(COLUMNS):
-            message = f"{len(values)} columns in planning inputs, expected {len(COLUMNS)}: {text!r}"
-            raise ValueError(message)
+            raise MalformedJobError("schedule", text, "a field holds a control character; write it anew")
         return cls(values)

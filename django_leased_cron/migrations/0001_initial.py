@@ -99,6 +99,19 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "job policy",
                 "verbose_name_plural": "job policies",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("catch_up__in", ["", "skip", "once", "all"])),
+                        name="leased_cron_policy_catch_up",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("overlap__in", ["allow", "skip"])), name="leased_cron_policy_overlap"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("delivery__in", ["", "at_least_once", "at_most_once"])),
+                        name="leased_cron_policy_delivery",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(

@@ -169,7 +169,7 @@ class CeleryPublisher:
             may_be_the_message = may_be_the_message and isinstance(error, _ENCODING_ERRORS)
         # Client libraries also stumble over a lost connection with errors of that look; a channel that still answers
         # tells the two apart.
-        if may_be_the_message:
+        if may_be_the_message and self._line.is_answering():
             return Refused(publication=publication, reason=reason)
         self._line.drop()
         outcome = Unknown if begun else NotStarted

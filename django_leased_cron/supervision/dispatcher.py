@@ -32,20 +32,19 @@ from django_leased_cron.core.outbox import (
     Outbox,
     TermKey,
     TermLost,
-    UnconfirmedClaim,
     Window,
 )
 from django_leased_cron.core.planning import Planning, flag_planned
 from django_leased_cron.core.publication import Publisher
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import CommitOutcomeUnknownError
+from django_leased_cron.supervision.back_off import BackOff
 from django_leased_cron.supervision.batch import Batch
 from django_leased_cron.supervision.confirmer import Confirmer
 from django_leased_cron.supervision.hand import Hand
 from django_leased_cron.supervision.planner import Planner
+from django_leased_cron.supervision.predecessors import Predecessors
 
-_FIRST_RETRY_S = 0.1
-_LONGEST_RETRY_S = 1.0
 _WINDOW = 50
 _PURGE_EVERY_S = 60.0
 _PURGED_AT_ONCE = 500
@@ -99,11 +98,12 @@ class TermDispatcher:
             emit=context.emit,
         )
         self._window: Window | None = None
-        self._predecessors: list[UnconfirmedClaim] | None = None
+        self._predecessors = Predecessors(
+            context.outbox, context.sightings, epoch=term.epoch, limit=context.batch_size, clock=context.clock
+        )
+        self._broker = BackOff()
         self._must_claim = True  # a new term claims at once, even nothing: until then the lease is owed by a dead one
         self._read_back = False
-        self._retry_s = 0.0
-        self._retry_at = BootTime(0.0)
         self._purge_at = later(context.clock.boot_time(), _PURGE_EVERY_S)
         self._clock_was_trusted = True
 
@@ -114,7 +114,7 @@ class TermDispatcher:
             StoreError: the database did not do its part; step again after a while.
         """
         context = self._context
-        self._read_predecessors()
+        self._predecessors.read()
         self.flush()
         at = context.clock.boot_time()
         if self._planner.is_overdue(at) and not self._must_claim:
@@ -133,7 +133,7 @@ class TermDispatcher:
 
     def flush(self) -> None:
         """Record what was published."""
-        self._context.confirmer.flush(predecessors_adoptable_in_ms=self._find_adoptable_in_ms())
+        self._context.confirmer.flush(predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms)
 
     # Looking
 
@@ -145,12 +145,6 @@ class TermDispatcher:
             self._context.estimate.note(self._window.now_ms, sent_at=sent_at, received_at=clock.boot_time())
         return self._window
 
-    def _read_predecessors(self) -> None:
-        """Read once what earlier terms left: none can be added while this term exists (I2)."""
-        if self._predecessors is None:
-            found = self._context.outbox.read_predecessors(epoch=self._term.epoch, limit=self._context.batch_size)
-            self._predecessors = list(found)
-
     def _is_clock_trusted(self) -> bool:
         trusted = self._context.estimate.is_trusted
         if self._clock_was_trusted and not trusted:
@@ -160,7 +154,7 @@ class TermDispatcher:
 
     def _plan(self, at: BootTime) -> BootTime | TermLost:
         result = self._planner.run(
-            now_ms=self._context.estimate.now_ms(at), predecessors_adoptable_in_ms=self._find_adoptable_in_ms()
+            now_ms=self._context.estimate.now_ms(at), predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms
         )
         self._window = None
         if isinstance(result, TermLost):
@@ -195,7 +189,7 @@ class TermDispatcher:
             fresh = self._context.rules.find_due(window, now_ms=self._context.estimate.now_ms(at), limit=limit)
             # A5: fresh work goes first; half a batch, but at least one, is left to what a predecessor did not finish.
             most = max(1, limit // 2) if fresh.advances or fresh.requested else limit
-            adoptions = self._find_predecessors(at)[:most]
+            adoptions = self._predecessors.find_ready(at)[:most]
         for job, error in fresh.malformed:
             self._planner.flag(
                 flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
@@ -209,40 +203,17 @@ class TermDispatcher:
             adoptions=adoptions,
             read_back=self._read_back,
             in_hand=self._hand.names,
-            predecessors_adoptable_in_ms=self._find_adoptable_in_ms(),
+            predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms,
             adopt_limit=self._context.batch_size,
         )
 
     def _may_retry(self, at: BootTime, publisher: Publisher) -> bool:
-        if at < self._retry_at:
+        if at < self._broker.retry_at:
             return False
         if publisher.is_answering():
             return True
-        self._back_off(at)
+        self._broker.failed(at)
         return False
-
-    def _back_off(self, at: BootTime) -> None:
-        self._retry_s = min(_LONGEST_RETRY_S, max(_FIRST_RETRY_S, 2 * self._retry_s))
-        self._retry_at = later(at, self._retry_s)
-
-    def _find_predecessors(self, at: BootTime) -> Sequence[Adoption]:
-        """Return earlier terms' claims that this process may adopt by now (A3)."""
-        ready = []
-        for claim in self._predecessors or ():
-            adoptable_at = self._context.sightings.adoptable_at(claim.epoch)
-            if adoptable_at is not None and adoptable_at <= at:
-                ready.append(Adoption(claim=claim, never_started=False))
-        return ready
-
-    def _find_adoptable_at(self) -> BootTime | None:
-        times = [self._context.sightings.adoptable_at(claim.epoch) for claim in self._predecessors or ()]
-        return min((time for time in times if time is not None), default=None)
-
-    def _find_adoptable_in_ms(self) -> int | None:
-        adoptable_at = self._find_adoptable_at()
-        if adoptable_at is None:
-            return None
-        return max(0, round((adoptable_at - self._context.clock.boot_time()) * 1000))
 
     # Claim, publish, confirm
 
@@ -269,10 +240,7 @@ class TermDispatcher:
         self._read_back = not reply.read_back_complete
         asked = [adoption.claim for adoption in order.adoptions]
         self._hand.drop(asked)
-        if self._predecessors and asked:
-            gone = set(asked)
-            # None where it runs empty: read again, in case there were more than were read at once.
-            self._predecessors = [claim for claim in self._predecessors if claim not in gone] or None
+        self._predecessors.drop(asked)
         if reply.left_to_planner:
             self._planner.hurry()
 
@@ -322,11 +290,11 @@ class TermDispatcher:
     def _note_broker(self, batch: Batch) -> None:
         tenant_key = self._term.tenant_key
         if batch.outage is not None:
-            if not self._retry_s:
+            if not self._broker.is_failing:
                 self._context.emit(BrokerOutage(tenant_key=tenant_key, detail=batch.outage, in_hand=len(self._hand)))
-            self._back_off(self._context.clock.boot_time())
-        elif self._retry_s:
-            self._retry_s = 0.0
+            self._broker.failed(self._context.clock.boot_time())
+        elif self._broker.is_failing:
+            self._broker.worked()
             self._context.emit(BrokerRecovered(tenant_key=tenant_key))
 
     # Waiting
@@ -335,10 +303,10 @@ class TermDispatcher:
         """Return when something is to be done next: a firing, a pass of the planner, an adoption, a retry."""
         times = [self._planner.due_at]
         if self._hand:
-            times.append(self._retry_at)
+            times.append(self._broker.retry_at)
         elif window.jobs:
             times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
-        adoptable_at = self._find_adoptable_at()
+        adoptable_at = self._predecessors.adoptable_at
         if adoptable_at is not None and not self._hand:
             times.append(adoptable_at)
         return min(times)

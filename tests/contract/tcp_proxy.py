@@ -15,6 +15,7 @@ class TcpProxy:
         self._target = target
         self._flowing = threading.Event()
         self._flowing.set()
+        self._last_bytes = 0
         self._sockets: list[socket.socket] = []
         self.port = 0
         self.restore()
@@ -41,8 +42,12 @@ class TcpProxy:
         self._listener.close()
         self.cut()
 
-    def silence(self) -> None:
-        """Be as a network that swallows everything: connections stay, nothing comes through."""
+    def silence(self, *, after_bytes: int = 0) -> None:
+        """Be as a network that swallows everything: connections stay, nothing comes through.
+
+        With ``after_bytes`` the server is still heard, and gets that many bytes of its answers through.
+        """
+        self._last_bytes = after_bytes
         self._flowing.clear()
 
     def restore(self) -> None:
@@ -62,12 +67,23 @@ class TcpProxy:
             except OSError:
                 return
             self._sockets += [client, server]
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
+            for forward in (self._forward_questions, self._forward_answers):
+                threading.Thread(target=forward, args=(client, server), daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward_questions(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                self._flowing.wait()
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+            while data := client.recv(65536):
+                if not self._last_bytes:
+                    self._flowing.wait()
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+
+    def _forward_answers(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := server.recv(65536):
+                if not self._flowing.is_set():
+                    client.sendall(data[: self._last_bytes])
+                    data = data[self._last_bytes :]
+                    self._flowing.wait()
+                client.sendall(data)
+            client.shutdown(socket.SHUT_WR)

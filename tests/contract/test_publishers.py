@@ -350,6 +350,21 @@ class NetworkContract(OutageContract):
         assert kinds(bench.publish(wanted)) == [Accepted]
         assert wanted.task_id in task_ids(bench.receive())
 
+    def test_a_fault_that_a_lost_connection_may_explain_is_not_yet_the_messages(
+        self, bench: Bench, proxy: TcpProxy, calls: Callable[[Any, Callable[..., None]], None]
+    ) -> None:
+        """Client libraries stumble over one in many ways; while the broker does not answer, nothing is refused."""
+        at_fault = publication(args=[1, object()])
+
+        def lose(**_: Any) -> None:
+            proxy.refuse()
+
+        calls(before_task_publish, lose)
+        assert kinds(bench.publish(at_fault)) == [NotStarted]
+        before_task_publish.disconnect(lose)
+        proxy.restore()
+        assert kinds(bench.publish(at_fault, publication())) == [Refused, Accepted]
+
     def test_a_silent_broker_does_not_answer(self, bench: Bench, proxy: TcpProxy) -> None:
         """Be it asked for the first time or on an open connection, it is known after about a second."""
         for first in (True, False):
@@ -483,6 +498,21 @@ class TestRabbitMQ(NetworkContract):
             for suffix in ("", "-elsewhere", "-limited", "-other"):
                 channel.queue_delete(f"{bench.queue}{suffix}")
                 channel.exchange_delete(f"{bench.queue}{suffix}")
+
+    def test_a_server_that_falls_silent_within_a_frame(
+        self, bench: Bench, proxy: TcpProxy, calls: Callable[[Any, Callable[..., None]], None]
+    ) -> None:
+        """The client library alone would wait for the rest of it without end."""
+        header_and_one = 8
+        bench.publish(publication())  # declares the queue
+
+        def silence(**_: Any) -> None:
+            proxy.silence(after_bytes=header_and_one)
+
+        calls(before_task_publish, silence)
+        began = time.monotonic()
+        assert kinds(bench.publish(publication())) == [Unknown]
+        assert time.monotonic() - began < PUBLISH_TIMEOUT_S / 2
 
     def test_a_queue_declared_otherwise_is_a_refusal(self, bench: Bench, rabbitmq_url: str) -> None:
         """Its channel is closed by the broker; the next message has another."""

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import DatabaseError, connections, transaction
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask
 
 from django_leased_cron.core.outbox import ChangeKind, JobRun, TermLost
-from django_leased_cron.models import JobState, Occurrence
+from django_leased_cron.models import JobPolicy, JobState, Occurrence
 from tests.integration.scheduling_bench import NOW_MS, SchedulingBench
 
 MINUTE_MS = 60_000
@@ -268,3 +268,13 @@ def test_open_transaction_on_one_job_stops_nobody(bench: SchedulingBench) -> Non
     assert bench.outbox().record_runs(runs[:1]) == []
     assert {job.total_run_count for job in PeriodicTask.objects.using(bench.alias)} == {1}
     assert {row.state for row in Occurrence.objects.using(bench.alias)} == {"sent"}
+
+
+@pytest.mark.parametrize("columns", [{"catch_up": "twice"}, {"overlap": ""}, {"delivery": "maybe"}])
+def test_policy_that_says_nothing_known_is_refused_by_the_database(
+    bench: SchedulingBench, columns: dict[str, str]
+) -> None:
+    """By whatever path it comes: a claim relies on these texts."""
+    job = bench.every(60)
+    with pytest.raises(DatabaseError), transaction.atomic(using=bench.alias):
+        JobPolicy.objects.using(bench.alias).bulk_create([JobPolicy(job_id=job.pk, **columns)])

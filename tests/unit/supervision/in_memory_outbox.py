@@ -1,0 +1,329 @@
+"""The plan and the outbox of one tenant, in memory: what the dispatcher sees of a database.
+
+Kept: the guard, the plan that an advance names, rules P2, A1, A4, A7, and of A6 the deleted and the disabled job.
+Not kept, because SQL decides it and the dispatcher only takes note: pauses, overlap, superseded claims, runs by other
+schedulers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from django_leased_cron.core.occurrence import Delivery, OccurrenceState, SkipReason
+from django_leased_cron.core.outbox import (
+    Adoption,
+    Advance,
+    ChangedJob,
+    ChangeKind,
+    ClaimedOccurrence,
+    ClaimOrder,
+    ClaimReply,
+    JobMessage,
+    JobRun,
+    PlannedJob,
+    PlanWrite,
+    Settlement,
+    TermKey,
+    TermLost,
+    UnconfirmedClaim,
+    Window,
+)
+from django_leased_cron.testing import Acts, InMemoryLeaseStore
+from tests.unit.core.job_rows import message
+
+CLAIMED, SKIPPED, UNCERTAIN = OccurrenceState.CLAIMED, OccurrenceState.SKIPPED, OccurrenceState.UNCERTAIN
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """The row that people edit."""
+
+    inputs: str
+    message: JobMessage
+    enabled: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Occurrence:
+    """One row of the outbox."""
+
+    id: int
+    job_id: int
+    due_at_ms: int
+    state: OccurrenceState
+    epoch: int
+    attempt: int = 0
+    task_id: str = ""
+    delivery: str = ""
+    claimed_at_ms: int = 0
+    reason: str = ""
+
+    @property
+    def claim(self) -> UnconfirmedClaim:
+        return UnconfirmedClaim(occurrence_id=self.id, epoch=self.epoch, attempt=self.attempt)
+
+
+class InMemoryOutbox:
+    """See the port ``Outbox``; the leases that guard it are those of the store.
+
+    Attributes:
+        jobs: the rows that people edit; a test edits them too.
+        plans: what is planned, by job id.
+        errors: why a job is not.
+        occurrences: the outbox, by id.
+        runs: what django-celery-beat's rows were told.
+        locked_jobs: rows of jobs that an editor holds.
+        orders: what claims were asked for.
+        acts: what was done, and what is to fail.
+    """
+
+    def __init__(self, leases: InMemoryLeaseStore) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.plans: dict[int, PlannedJob] = {}
+        self.errors: dict[int, str] = {}
+        self.occurrences: dict[int, Occurrence] = {}
+        self.runs: list[JobRun] = []
+        self.locked_jobs: set[int] = set()
+        self.orders: list[ClaimOrder] = []
+        self.acts = Acts()
+        self._leases = leases
+
+    # What a test arranges and asks
+
+    def plan(self, job_id: int, inputs: str, *, due_at_ms: int, delivery: str = "", **columns: object) -> None:
+        """Add a job that is planned already."""
+        self.jobs[job_id] = Job(inputs=inputs, message=message(**columns))
+        self.plans[job_id] = PlannedJob(
+            job_id=job_id, next_due_at_ms=due_at_ms, fire_at_ms=due_at_ms, inputs=inputs, delivery=delivery
+        )
+
+    def add(self, job_id: int, *, due_at_ms: int, state: OccurrenceState = CLAIMED, **columns: object) -> Occurrence:
+        """Add an occurrence; by default one that epoch 1 claimed and did not confirm."""
+        values = {"epoch": 1, "attempt": 1, "delivery": Delivery.AT_LEAST_ONCE} | columns
+        row = Occurrence(id=len(self.occurrences) + 1, job_id=job_id, due_at_ms=due_at_ms, state=state, **values)  # type: ignore[arg-type]  # columns by name
+        self.occurrences[row.id] = row
+        return row
+
+    def states(self) -> dict[tuple[int, int], str]:
+        """Return (job, attempt) to state: enough where no job has two occurrences."""
+        return {(row.job_id, row.attempt): row.state for row in self.occurrences.values()}
+
+    def count(self, state: OccurrenceState) -> int:
+        return sum(row.state is state for row in self.occurrences.values())
+
+    # The port
+
+    def read_window(self, limit: int) -> Window:
+        with self.acts.act("read_window"):
+            jobs = sorted(self.plans.values(), key=lambda job: (job.fire_at_ms, job.job_id))
+            requested = [row.id for row in self.occurrences.values() if row.state is OccurrenceState.REQUESTED]
+            return Window(now_ms=self._leases.now_ms, jobs=jobs[:limit], requested=requested[:limit])
+
+    def read_predecessors(self, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
+        with self.acts.act("read_predecessors"):
+            rows = sorted(self._unconfirmed(), key=lambda row: row.due_at_ms)
+            return [row.claim for row in rows if row.epoch < epoch][:limit]
+
+    def claim(self, order: ClaimOrder) -> ClaimReply | TermLost:
+        with self.acts.act("claim"):
+            self.orders.append(order)
+            if not self._guard(order.term):
+                return TermLost()
+            unknown = self._read_back(order) if order.read_back else []
+            left = [advance.job_id for advance in order.advances if not self._advance(advance, order.term.epoch)]
+            for row in map(self.occurrences.__getitem__, order.requested):
+                if row.state is OccurrenceState.REQUESTED:
+                    row.state, row.attempt, row.epoch = CLAIMED, 1, order.term.epoch
+            for adoption in (*order.adoptions, *unknown[: order.adopt_limit]):
+                self._adopt(adoption, order.term.epoch)
+            self._move_owed(order.term, order.predecessors_adoptable_in_ms)
+            in_hand = set(order.in_hand)
+            new = [row for row in self._own(order.term.epoch) if (row.id, row.attempt) not in in_hand]
+            return ClaimReply(
+                now_ms=self._leases.now_ms,
+                claimed=[self._read_claimed(row) for row in new],
+                left_to_planner=left,
+                read_back_complete=len(unknown) <= order.adopt_limit,
+            )
+
+    def confirm(
+        self, settlements: Sequence[Settlement], *, term: TermKey, predecessors_adoptable_in_ms: int | None
+    ) -> None:
+        with self.acts.act("confirm"):
+            self._guard(term)
+            for settlement in settlements:
+                row = self.occurrences[settlement.claim.occurrence_id]
+                if row.claim == settlement.claim and row.state in {CLAIMED, UNCERTAIN}:
+                    row.state, row.reason = OccurrenceState(settlement.outcome), settlement.reason
+            self._move_owed(term, predecessors_adoptable_in_ms)
+
+    def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
+        with self.acts.act("record_runs"):
+            self.runs += [run for run in runs if run.job_id not in self.locked_jobs]
+            return [run for run in runs if run.job_id in self.locked_jobs]
+
+    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
+        with self.acts.act("find_changes"):
+            changes = [self._compare(job_id) for job_id in sorted(self.jobs.keys() | self.plans.keys())]
+            return [change for change in changes if change is not None and change.job_id > after_job_id][:limit]
+
+    def write_plans(
+        self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None
+    ) -> TermLost | None:
+        with self.acts.act("write_plans"):
+            if not self._guard(term):
+                return TermLost()
+            for write in writes:
+                self._write_plan(write, term.epoch)
+            self._move_owed(term, predecessors_adoptable_in_ms)
+            return None
+
+    def purge(self, *, older_than_ms: int, limit: int) -> int:
+        with self.acts.act("purge"):
+            old = [
+                row.id
+                for row in self.occurrences.values()
+                if row.state is not CLAIMED and row.due_at_ms < self._leases.now_ms - older_than_ms
+            ]
+            for occurrence_id in old[:limit]:
+                del self.occurrences[occurrence_id]
+            return len(old[:limit])
+
+    # The statements
+
+    def _guard(self, term: TermKey) -> bool:
+        holds = self._leases.is_held(term.tenant_key, holder_id=term.holder_id, epoch=term.epoch)
+        if holds:
+            now_ms = self._leases.now_ms
+            expires_at_ms = now_ms + self._leases.lease_ttl_ms
+            self._leases.change(term.tenant_key, expires_at_ms=expires_at_ms, progressed_at_ms=now_ms)
+        return holds
+
+    def _move_owed(self, term: TermKey, adoptable_in_ms: int | None) -> None:
+        if self._leases.is_held(term.tenant_key, holder_id=term.holder_id, epoch=term.epoch):
+            times = [plan.fire_at_ms for plan in self.plans.values()]
+            times += [
+                row.claimed_at_ms if row.epoch == term.epoch else self._leases.now_ms + (adoptable_in_ms or 0)
+                for row in self._unconfirmed()
+            ]
+            self._leases.change(term.tenant_key, owed_since_ms=min(times, default=None))
+
+    def _advance(self, advance: Advance, epoch: int) -> bool:
+        """Return whether the plan and the job's row still fit; a plan that moved is left alone."""
+        plan, job = self.plans.get(advance.job_id), self.jobs.get(advance.job_id)
+        if plan is None or plan.next_due_at_ms != advance.planned_due_at_ms:
+            return True
+        if job is not None and job.enabled and job.inputs != advance.inputs:
+            return False
+        del self.plans[advance.job_id]
+        reason = SkipReason.DELETED if job is None else SkipReason.DISABLED if not job.enabled else None
+        for fire in advance.fires:
+            self._insert(advance.job_id, fire.due_at_ms, epoch, reason, task_id=fire.task_id, delivery=advance.delivery)
+        for stretch in advance.skipped:
+            self._insert(advance.job_id, stretch.last_due_at_ms, epoch, stretch.reason)
+        if reason is None and advance.next_due_at_ms is not None and advance.next_fire_at_ms is not None:
+            self.plans[advance.job_id] = replace(
+                plan, next_due_at_ms=advance.next_due_at_ms, fire_at_ms=advance.next_fire_at_ms
+            )
+        return True
+
+    def _insert(
+        self, job_id: int, due_at_ms: int, epoch: int, reason: SkipReason | None, *, task_id: str = "", delivery: str = ""
+    ) -> None:
+        if any((row.job_id, row.due_at_ms) == (job_id, due_at_ms) for row in self.occurrences.values()):
+            return
+        state = CLAIMED if reason is None else SKIPPED
+        self.add(
+            job_id,
+            due_at_ms=due_at_ms,
+            state=state,
+            epoch=epoch,
+            attempt=int(reason is None),
+            task_id=task_id,
+            delivery=delivery,
+            claimed_at_ms=self._leases.now_ms,
+            reason=reason or "",
+        )
+
+    def _read_back(self, order: ClaimOrder) -> list[Adoption]:
+        own = [row.claim for row in self._own(order.term.epoch) if (row.id, row.attempt) not in set(order.in_hand)]
+        return [Adoption(claim=claim, never_started=True) for claim in own]
+
+    def _adopt(self, adoption: Adoption, epoch: int) -> None:
+        row = self.occurrences[adoption.claim.occurrence_id]
+        if row.claim != adoption.claim or row.state is not CLAIMED:
+            return
+        job = self.jobs.get(row.job_id)
+        if job is None:
+            row.state, row.reason = SKIPPED, SkipReason.DELETED
+        elif not job.enabled:
+            never_sent = adoption.never_started and row.attempt == 1
+            row.state, row.reason = (SKIPPED, SkipReason.DISABLED) if never_sent else (UNCERTAIN, "edited")
+        elif row.delivery == Delivery.AT_MOST_ONCE and not adoption.never_started:
+            row.state, row.reason = UNCERTAIN, "at most once"
+        else:
+            row.epoch, row.attempt, row.claimed_at_ms = epoch, row.attempt + 1, self._leases.now_ms
+
+    def _read_claimed(self, row: Occurrence) -> ClaimedOccurrence:
+        job = self.jobs.get(row.job_id)
+        return ClaimedOccurrence(
+            claim=row.claim,
+            job_id=row.job_id,
+            due_at_ms=row.due_at_ms,
+            task_id=row.task_id,
+            at_most_once=row.delivery == Delivery.AT_MOST_ONCE,
+            claimed_at_ms=row.claimed_at_ms,
+            message=None if job is None else job.message,
+        )
+
+    def _compare(self, job_id: int) -> ChangedJob | None:
+        job, plan = self.jobs.get(job_id), self.plans.get(job_id)
+        if job is None:
+            kind = ChangeKind.DELETED
+        elif not job.enabled:
+            kind = ChangeKind.DISABLED
+        else:
+            kind = ChangeKind.NEW if plan is None else ChangeKind.EDITED
+        inputs = job.inputs if job is not None and job.enabled else ""
+        if job_id in self.errors or inputs == (plan.inputs if plan else ""):
+            return None
+        return ChangedJob(
+            job_id=job_id,
+            kind=kind,
+            inputs=inputs,
+            next_due_at_ms=plan.next_due_at_ms if plan else None,
+            planned_inputs=plan.inputs if plan else "",
+            last_run_at=None,
+            args=job.message.args if job else "",
+            kwargs=job.message.kwargs if job else "",
+            headers=job.message.headers if job else "",
+        )
+
+    def _write_plan(self, write: PlanWrite, epoch: int) -> None:
+        plan = self.plans.get(write.job_id)
+        if (plan.inputs if plan else "", plan.next_due_at_ms if plan else None) != (
+            write.replaced_inputs,
+            write.replaced_due_at_ms,
+        ):
+            return
+        due_at_ms = write.replaced_due_at_ms
+        if due_at_ms is not None and due_at_ms <= self._leases.now_ms and due_at_ms != write.next_due_at_ms:
+            self._insert(write.job_id, due_at_ms, epoch, write.replaced_because)
+        self.plans.pop(write.job_id, None)
+        self.errors.pop(write.job_id, None)
+        if write.error:
+            self.errors[write.job_id] = write.error
+        elif write.next_due_at_ms is not None and write.fire_at_ms is not None:
+            self.plans[write.job_id] = PlannedJob(
+                job_id=write.job_id,
+                next_due_at_ms=write.next_due_at_ms,
+                fire_at_ms=write.fire_at_ms,
+                inputs=write.inputs,
+            )
+
+    def _unconfirmed(self) -> list[Occurrence]:
+        return [row for row in self.occurrences.values() if row.state is CLAIMED]
+
+    def _own(self, epoch: int) -> list[Occurrence]:
+        return [row for row in self._unconfirmed() if row.epoch == epoch]
