@@ -147,7 +147,7 @@ class JobPolicy(Pause):
         ]
 
     def __str__(self) -> str:
-        return str(self.job)
+        return f"job {self.pk}"
 
 
 class JobState(models.Model):

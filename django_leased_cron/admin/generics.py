@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     AnyModelAdmin = admin.ModelAdmin[Any]
     AnyStackedInline = admin.StackedInline[Any, Any]
     AnyModelForm = forms.ModelForm[Any]
-    AnyInlineFormSet = forms.BaseInlineFormSet[Any, Any, Any]
     AnyPaginator = Paginator[Any]
     AnyModelIterable = ModelIterable[Any]
 else:
     AnyModelAdmin = admin.ModelAdmin
     AnyStackedInline = admin.StackedInline
     AnyModelForm = forms.ModelForm
-    AnyInlineFormSet = forms.BaseInlineFormSet
     AnyPaginator = Paginator
     AnyModelIterable = ModelIterable

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
 from django.utils.translation import gettext_lazy as _
 
-from django_leased_cron.admin.generics import AnyInlineFormSet, AnyStackedInline
+from django_leased_cron.admin.generics import AnyStackedInline
 from django_leased_cron.admin.pauses import PAUSE_FIELDS, PauseForm
 from django_leased_cron.models import JobPolicy
 
@@ -21,19 +18,9 @@ class JobPolicyForm(PauseForm):
         return window_s
 
 
-class JobPolicyFormSet(AnyInlineFormSet):
-    def get_queryset(self) -> QuerySet[Any]:
-        """Return the policy with the job that the page has loaded: a bad row must not be loaded a second time (I8)."""
-        policies = super().get_queryset()
-        for policy in policies:
-            policy.job = self.instance
-        return policies
-
-
 class JobPolicyInline(AnyStackedInline):
     model = JobPolicy
     form = JobPolicyForm
-    formset = JobPolicyFormSet
     fields = ("catch_up", "catch_up_window_s", "overlap", "longest_run_s", "jitter_s", "delivery", *PAUSE_FIELDS)
     readonly_fields = ("paused_by",)
     verbose_name_plural = _("policy")

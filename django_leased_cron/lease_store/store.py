@@ -227,8 +227,7 @@ class SqlLeaseStore:
 
     def _read(self, tenant_keys: Sequence[str]) -> LeaseReading:
         parameters = {"tenant_keys": self._as_list([{"tenant_key": tenant_key} for tenant_key in tenant_keys])}
-        with self._pool.transaction(reading=True) as session:
-            rows = session.fetch(self._read_leases, parameters)
+        rows = self._pool.glance(self._read_leases, parameters)
         now_ms = self._checked(rows[0][0])
         leases = [LeaseRow(**dict(zip(_ROW, row[1:], strict=True))) for row in rows if row[1] is not None]
         return LeaseReading(now_ms=now_ms, leases={lease.tenant_key: lease for lease in leases})

@@ -62,24 +62,27 @@ class DatabaseOutbox:
         self._confirms = Confirmation(pool, guard, stored_instant=self._stored_instant)
         self._plans = Plans(pool, guard, run_slack_ms=run_slack_ms)
         self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up)
-        self._read_window = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, ''),
-            jp.catch_up_window_s, jp.jitter_s, COALESCE(jp.delivery, ''), COALESCE(jp.overlap, '')
+        planned = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, '') AS catch_up,
+            jp.catch_up_window_s, jp.jitter_s, COALESCE(jp.delivery, '') AS delivery,
+            COALESCE(jp.overlap, '') AS overlap_policy
             FROM {STATE} AS s LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = s.job_id
             WHERE s.fire_at_ms IS NOT NULL AND s.inputs_format = {FORMAT}
             ORDER BY s.fire_at_ms, s.job_id LIMIT %(limit)s"""
+        self._read_planned = f"""SELECT clock.now_ms, planned.* FROM (SELECT {pool.dialect.now_ms} AS now_ms) AS clock
+            LEFT JOIN ({planned}) AS planned ON 1 = 1 ORDER BY planned.fire_at_ms, planned.job_id"""
         self._read_requested = f"""SELECT id FROM {OCCURRENCE} WHERE state = 'requested'
             ORDER BY due_at_ms, id LIMIT %(limit)s"""
 
     def read_window(self, limit: int) -> Window:
-        with self._pool.transaction(reading=True) as session:
-            ((now_ms,),) = session.fetch(f"SELECT {self._pool.dialect.now_ms}")
-            jobs = [_decode(row) for row in session.fetch(self._read_window, {"limit": limit})]
-            requested = [row[0] for row in session.fetch(self._read_requested, {"limit": limit})]
-        return Window(now_ms=now_ms, jobs=jobs, requested=requested)
+        with self._pool.borrow() as session:
+            rows = session.glance(self._read_planned, {"limit": limit})
+            requested = [row[0] for row in session.glance(self._read_requested, {"limit": limit})]
+        # One row at least, for the clock.
+        jobs = [_decode(columns) for _, *columns in rows if columns[0] is not None]
+        return Window(now_ms=rows[0][0], jobs=jobs, requested=requested)
 
     def read_predecessors(self, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
-        with self._pool.transaction(reading=True) as session:
-            return self._adoptions.read_predecessors(session, epoch=epoch, limit=limit)
+        return self._adoptions.read_predecessors(self._pool, epoch=epoch, limit=limit)
 
     def claim(self, order: ClaimOrder) -> ClaimReply | TermLost:
         return self._claims.run(order)
@@ -115,7 +118,7 @@ class DatabaseOutbox:
         return connection.ops.adapt_datetimefield_value(at)
 
 
-def _decode(row: tuple[Any, ...]) -> PlannedJob:
+def _decode(row: Sequence[Any]) -> PlannedJob:
     job_id, next_due_at_ms, fire_at_ms, inputs, catch_up, catch_up_window_s, jitter_s, delivery, overlap = row
     return PlannedJob(
         job_id=job_id,

@@ -8,7 +8,7 @@ from typing import Any
 from django_leased_cron.core.occurrence import CatchUp, Delivery, OccurrenceState, SkipReason
 from django_leased_cron.core.outbox import Adoption, UnconfirmedClaim
 from django_leased_cron.database.dialect import Dialect
-from django_leased_cron.database.session import Session
+from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE
 from django_leased_cron.outbox.rows import encode_rows
 
@@ -52,11 +52,11 @@ class AdoptionStatements:
 
     def read_own(self, session: Session, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
         """Read this epoch's unconfirmed claims."""
-        return self._read(session, self._read_own, epoch=epoch, limit=limit)
+        return _as_claims(session.fetch(self._read_own, {"epoch": epoch, "limit": limit}))
 
-    def read_predecessors(self, session: Session, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
+    def read_predecessors(self, pool: SessionPool, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
         """Read earlier epochs' unconfirmed claims; none can be added once this epoch exists (I2)."""
-        return self._read(session, self._read_predecessors, epoch=epoch, limit=limit)
+        return _as_claims(pool.glance(self._read_predecessors, {"epoch": epoch, "limit": limit}))
 
     def run(self, session: Session, adoptions: Sequence[Adoption], *, epoch: int, now_ms: int) -> None:
         """Adopt, skip or give up each, from the job's row as it is now."""
@@ -81,9 +81,9 @@ class AdoptionStatements:
         if settled:
             session.execute(self._settle, {"rows": encode_rows(settled)})
 
-    def _read(self, session: Session, sql: str, *, epoch: int, limit: int) -> Sequence[UnconfirmedClaim]:
-        rows = session.fetch(sql, {"epoch": epoch, "limit": limit})
-        return [UnconfirmedClaim(occurrence_id=row[0], epoch=row[1], attempt=row[2]) for row in rows]
+
+def _as_claims(rows: Sequence[tuple[Any, ...]]) -> Sequence[UnconfirmedClaim]:
+    return [UnconfirmedClaim(occurrence_id=row[0], epoch=row[1], attempt=row[2]) for row in rows]
 
 
 def _decide(adoption: Adoption, verdict: str, *, at_most_once: bool, epoch: int) -> tuple[OccurrenceState, str] | None:

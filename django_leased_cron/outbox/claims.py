@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django_leased_cron.core.database_clock import is_plausible
 from django_leased_cron.core.occurrence import CatchUp, SkipReason
 from django_leased_cron.core.outbox import (
     Adoption,
@@ -24,7 +25,7 @@ from django_leased_cron.core.outbox import (
 )
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE, TENANT_POLICY
-from django_leased_cron.exceptions import CommitOutcomeUnknownError, StoreError
+from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseClockError, StoreError
 from django_leased_cron.outbox.adoptions import AdoptionStatements
 from django_leased_cron.outbox.guard import LeaseGuard
 from django_leased_cron.outbox.job_rows import SCHEDULE_JOINS, planning_inputs, run_by_other
@@ -116,8 +117,7 @@ class ClaimTransaction:
                     return TermLost()
                 reply = self._decide(session, order)
             try:
-                with session.transaction(reading=True):
-                    rows = session.fetch(self._read_claimed, {"epoch": order.term.epoch, "now_ms": reply.now_ms})
+                rows = session.glance(self._read_claimed, {"epoch": order.term.epoch, "now_ms": reply.now_ms})
             except StoreError as exc:
                 # The claim stands, and nobody has it in hand: as if the reply to COMMIT had been lost (A4).
                 raise CommitOutcomeUnknownError(exc.alias, f"claimed, then unreadable: {exc.detail}") from exc
@@ -127,6 +127,8 @@ class ClaimTransaction:
     def _decide(self, session: Session, order: ClaimOrder) -> ClaimReply:
         term = order.term
         ((now_ms, pauses),) = session.fetch(self._read_clock, {"tenant_key": term.tenant_key})
+        if not is_plausible(now_ms):
+            raise DatabaseClockError(session.alias, now_ms)
         adoptions, complete = self._with_read_back(session, order)
         decision = self._examine_due(session, order.advances, now_ms=now_ms, epoch=term.epoch, paused=bool(pauses))
         if decision.occurrences:
@@ -151,7 +153,7 @@ class ClaimTransaction:
         if not order.read_back:
             return order.adoptions, True
         found = self._adoptions.read_own(session, epoch=order.term.epoch, limit=order.adopt_limit + len(order.in_hand))
-        # By id *and* attempt: what was lost may be the reply to an adoption, of which the old attempt is asked for again.
+        # By id *and* attempt: what was lost may be the reply to an adoption, whose old attempt is asked for again.
         unknown = [claim for claim in found if _name(claim) not in order.in_hand]
         taken = unknown[: order.adopt_limit]
         adoptions = [*order.adoptions, *(Adoption(claim=claim, never_started=True) for claim in taken)]

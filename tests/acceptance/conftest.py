@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and call.when == "call":
         fleets = [value for value in item.funcargs.values() if isinstance(value, Fleet)]
-        report.sections += [("processes", fleet.read_logs()) for fleet in fleets]
+        report.sections += [("processes", fleet.describe()) for fleet in fleets]
     return report
 
 

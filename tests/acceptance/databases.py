@@ -1,18 +1,17 @@
-"""Databases of a fleet's own: one on a server, or a file; each can be taken away and given back."""
+"""Databases of a fleet's own: one on a server, or a file."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit, urlunsplit
 
 from django.core.management import call_command
 from django.db import connections
 from django.db.utils import ConnectionHandler
 
 from example_project.database_url import parse_database_url
-from tests.contract.tcp_proxy import TcpProxy
+from tests.acceptance.lines import FolderLine, Line, lay_line
 from tests.servers import Server
 
 
@@ -22,24 +21,20 @@ class Database(Protocol):
     Attributes:
         alias: under which the test itself reaches it, whatever the fleet's processes can reach.
         url: as the fleet's processes get it.
+        line: between the processes and the database.
         announces_releases: a standby hears of a lease that is free; else it sees it at its next poll.
         waits_for_frozen_writers: a process that stands still inside a transaction keeps everybody out.
     """
 
     alias: str
     url: str
+    line: Line
     announces_releases: bool
     waits_for_frozen_writers: bool
 
-    def take_away(self) -> None:
-        """Be as a database that is down."""
-        ...
-
-    def give_back(self) -> None: ...
-
 
 class ServerDatabase:
-    """A database on PostgreSQL, MariaDB or MySQL; cut off through a proxy that is there only if asked for."""
+    """A database on PostgreSQL, MariaDB or MySQL."""
 
     waits_for_frozen_writers = False
 
@@ -50,16 +45,7 @@ class ServerDatabase:
         self.announces_releases = connections[name].vendor == "postgresql"
         self._run_on_server(f"CREATE DATABASE {name}")
         cleanup.callback(self._drop)
-        self._proxy = cleanup.enter_context(TcpProxy(server.address)) if cuttable else None
-        self.url = through(self._proxy, direct_url)
-
-    def take_away(self) -> None:
-        assert self._proxy is not None
-        self._proxy.refuse()
-
-    def give_back(self) -> None:
-        assert self._proxy is not None
-        self._proxy.restore()
+        self.line, self.url = lay_line(server, direct_url, cleanup, cuttable=cuttable)
 
     def _drop(self) -> None:
         connection = connections[self.alias]
@@ -75,38 +61,23 @@ class ServerDatabase:
 
 
 class FileDatabase:
-    """A SQLite file; away while its folder has another name."""
+    """A SQLite file."""
 
     announces_releases = False
     waits_for_frozen_writers = True
 
     def __init__(self, folder: Path, name: str, cleanup: ExitStack) -> None:
         self.alias = name
-        self._here = folder / "database"
-        self._away = folder / "database-away"
-        self._here.mkdir()
-        self.url = f"sqlite:///{self._here / 'db.sqlite3'}"
+        here = folder / "database"
+        here.mkdir()
+        self.url = f"sqlite:///{here / 'db.sqlite3'}"
+        self.line: Line = FolderLine(here)
         _add_alias(name, self.url, cleanup)
-
-    def take_away(self) -> None:
-        self._here.rename(self._away)
-
-    def give_back(self) -> None:
-        self._away.rename(self._here)
 
 
 def migrate(database: Database) -> None:
     """Do what ``manage.py migrate`` does, without the second that a process takes to start."""
     call_command("migrate", database=database.alias, verbosity=0)
-
-
-def through(proxy: TcpProxy | None, url: str) -> str:
-    """Return the URL of the same server seen through the proxy, if there is one."""
-    if proxy is None:
-        return url
-    parts = urlsplit(url)
-    user, at, _ = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{proxy.port}"))
 
 
 def _add_alias(alias: str, url: str, cleanup: ExitStack) -> None:

@@ -10,12 +10,13 @@ import os
 import secrets
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from django.db import DatabaseError
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from django_leased_cron.conf import build_settings
@@ -47,6 +48,7 @@ STACKS: Final = {
 _START_S = 30.0
 """Enough for a Python process on a machine with other things to do; nothing is judged by it."""
 _SETTLE_S = 20.0
+_SHOWN = 50
 _DAY_S = 86_400
 _PLANNED_IN_1_S = 500
 _NOTICED_WITHIN_S = 1.0
@@ -99,9 +101,13 @@ class Fleet:
             process.kill()
         self._cleanup.close()
 
-    def read_logs(self) -> str:
-        """Return what all processes wrote, one after another."""
-        return "\n".join(f"--- {process}\n{process.read_log()}" for process in self._processes)
+    def describe(self) -> str:
+        """Return what all processes wrote, and the occurrences that came to no good end: for whoever looks for why."""
+        parts = [f"--- {process}\n{process.read_log()}" for process in self._processes]
+        with suppress(DatabaseError):  # it may be what is wrong
+            odd = Occurrence.objects.using(self.database.alias).exclude(state__in=("sent", "running", "succeeded"))
+            parts += [str(row) for row in odd.values()[:_SHOWN]]
+        return "\n".join(parts)
 
     @property
     def timing(self) -> LeaseTiming:

@@ -75,10 +75,10 @@ def test_process_shows_whether_it_was_seen(admin_client: Client) -> None:
     """Its row may outlive it."""
     report("seen", seen_ago_ms=TTL_MS)
     page = read_page(admin_client, "schedulerprocess")
-    assert 'field-live"><img src="/static/admin/img/icon-yes.svg"' in page
+    assert 'alt="True"' in page
     assert '<td class="field-takes">all</td>' in page
     SchedulerProcess.objects.update(last_seen_at_ms=NOW_MS - TTL_MS - 1)
-    assert 'field-live"><img src="/static/admin/img/icon-no.svg"' in read_page(admin_client, "schedulerprocess")
+    assert 'alt="True"' not in read_page(admin_client, "schedulerprocess")
 
 
 @pytest.mark.parametrize("act", ["add", "change", "delete", "delete_selected"])

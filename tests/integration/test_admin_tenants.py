@@ -43,7 +43,10 @@ def test_pause_is_signed_and_its_end_is_an_instant(admin_client: Client) -> None
     page = admin_client.get(reverse(CHANGE, args=[policy.pk])).content.decode()
     assert 'value="2026-10-26"' in page
     assert 'value="06:00:00"' in page
-    assert "2026-10-26 06:00:00 CET" in admin_client.get(reverse("admin:leased_cron_tenantpolicy_changelist")).content.decode()
+    assert (
+        "2026-10-26 06:00:00 CET"
+        in admin_client.get(reverse("admin:leased_cron_tenantpolicy_changelist")).content.decode()
+    )
 
 
 def test_who_edits_a_pause_has_not_paused(admin_client: Client) -> None:

@@ -168,9 +168,7 @@ def test_tenant_with_a_live_holder(alias: str) -> None:
         (SECOND, None, "no longer reports itself"),
     ],
 )
-def test_holder_without_a_sign_of_life(
-    alias: str, expires_in_ms: int, seen_ago_ms: int | None, complaint: str
-) -> None:
+def test_holder_without_a_sign_of_life(alias: str, expires_in_ms: int, seen_ago_ms: int | None, complaint: str) -> None:
     """A lease that has run out, or one whose process is silent, is held by nobody who works."""
     hold(alias, expires_in_ms=expires_in_ms, seen_ago_ms=seen_ago_ms)
     [tenant] = read()["tenants"]

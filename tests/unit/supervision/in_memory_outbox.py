@@ -1,21 +1,21 @@
 """The plan and the outbox of one tenant, in memory: what the dispatcher sees of a database.
 
 Kept: the guard, the plan that an advance names, rules P2, A1, A4, A7, and of A6 the deleted and the disabled job.
-Not kept, because SQL decides it and the dispatcher only takes note: pauses, overlap, superseded claims, runs by other
-schedulers.
+Not kept, because SQL decides it and the dispatcher only takes note: pauses, overlap, superseded claims, what differs
+between rows and plans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django_leased_cron.core.occurrence import Delivery, OccurrenceState, SkipReason
 from django_leased_cron.core.outbox import (
     Adoption,
     Advance,
     ChangedJob,
-    ChangeKind,
     ClaimedOccurrence,
     ClaimOrder,
     ClaimReply,
@@ -70,47 +70,52 @@ class InMemoryOutbox:
     Attributes:
         jobs: the rows that people edit; a test edits them too.
         plans: what is planned, by job id.
-        errors: why a job is not.
+        changes: what the comparison of rows and plans is to find, until a plan is written for it.
+        written: the plans that were written.
         occurrences: the outbox, by id.
         runs: what django-celery-beat's rows were told.
         locked_jobs: rows of jobs that an editor holds.
         orders: what claims were asked for.
+        old: how many occurrences are there to purge.
         acts: what was done, and what is to fail.
     """
 
     def __init__(self, leases: InMemoryLeaseStore) -> None:
         self.jobs: dict[int, Job] = {}
         self.plans: dict[int, PlannedJob] = {}
-        self.errors: dict[int, str] = {}
+        self.changes: list[ChangedJob] = []
+        self.written: list[PlanWrite] = []
         self.occurrences: dict[int, Occurrence] = {}
         self.runs: list[JobRun] = []
         self.locked_jobs: set[int] = set()
         self.orders: list[ClaimOrder] = []
+        self.old = 0
         self.acts = Acts()
         self._leases = leases
+        self._slots: set[tuple[int, int]] = set()
 
     # What a test arranges and asks
 
-    def plan(self, job_id: int, inputs: str, *, due_at_ms: int, delivery: str = "", **columns: object) -> None:
+    def plan(self, job_id: int, inputs: str, *, due_at_ms: int, delivery: str = "", **columns: Any) -> None:
         """Add a job that is planned already."""
         self.jobs[job_id] = Job(inputs=inputs, message=message(**columns))
         self.plans[job_id] = PlannedJob(
             job_id=job_id, next_due_at_ms=due_at_ms, fire_at_ms=due_at_ms, inputs=inputs, delivery=delivery
         )
 
-    def add(self, job_id: int, *, due_at_ms: int, state: OccurrenceState = CLAIMED, **columns: object) -> Occurrence:
+    def add(self, job_id: int, *, due_at_ms: int, state: OccurrenceState = CLAIMED, **columns: Any) -> Occurrence:
         """Add an occurrence; by default one that epoch 1 claimed and did not confirm."""
-        values = {"epoch": 1, "attempt": 1, "delivery": Delivery.AT_LEAST_ONCE} | columns
-        row = Occurrence(id=len(self.occurrences) + 1, job_id=job_id, due_at_ms=due_at_ms, state=state, **values)  # type: ignore[arg-type]  # columns by name
+        values: dict[str, Any] = {"epoch": 1, "attempt": 1, "delivery": Delivery.AT_LEAST_ONCE}
+        row = Occurrence(
+            id=len(self.occurrences) + 1, job_id=job_id, due_at_ms=due_at_ms, state=state, **values | columns
+        )
         self.occurrences[row.id] = row
+        self._slots.add((job_id, due_at_ms))
         return row
 
-    def states(self) -> dict[tuple[int, int], str]:
-        """Return (job, attempt) to state: enough where no job has two occurrences."""
-        return {(row.job_id, row.attempt): row.state for row in self.occurrences.values()}
-
-    def count(self, state: OccurrenceState) -> int:
-        return sum(row.state is state for row in self.occurrences.values())
+    def states(self) -> list[str]:
+        """Return the state of each occurrence, in the order in which they were added."""
+        return [row.state for row in self.occurrences.values()]
 
     # The port
 
@@ -130,6 +135,7 @@ class InMemoryOutbox:
             self.orders.append(order)
             if not self._guard(order.term):
                 return TermLost()
+            before = {row.claim for row in self._own(order.term.epoch)}
             unknown = self._read_back(order) if order.read_back else []
             left = [advance.job_id for advance in order.advances if not self._advance(advance, order.term.epoch)]
             for row in map(self.occurrences.__getitem__, order.requested):
@@ -138,8 +144,7 @@ class InMemoryOutbox:
             for adoption in (*order.adoptions, *unknown[: order.adopt_limit]):
                 self._adopt(adoption, order.term.epoch)
             self._move_owed(order.term, order.predecessors_adoptable_in_ms)
-            in_hand = set(order.in_hand)
-            new = [row for row in self._own(order.term.epoch) if (row.id, row.attempt) not in in_hand]
+            new = [row for row in self._own(order.term.epoch) if row.claim not in before]
             return ClaimReply(
                 now_ms=self._leases.now_ms,
                 claimed=[self._read_claimed(row) for row in new],
@@ -165,8 +170,7 @@ class InMemoryOutbox:
 
     def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
         with self.acts.act("find_changes"):
-            changes = [self._compare(job_id) for job_id in sorted(self.jobs.keys() | self.plans.keys())]
-            return [change for change in changes if change is not None and change.job_id > after_job_id][:limit]
+            return [change for change in self.changes if change.job_id > after_job_id][:limit]
 
     def write_plans(
         self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None
@@ -175,20 +179,15 @@ class InMemoryOutbox:
             if not self._guard(term):
                 return TermLost()
             for write in writes:
-                self._write_plan(write, term.epoch)
+                self._write_plan(write)
             self._move_owed(term, predecessors_adoptable_in_ms)
             return None
 
     def purge(self, *, older_than_ms: int, limit: int) -> int:
         with self.acts.act("purge"):
-            old = [
-                row.id
-                for row in self.occurrences.values()
-                if row.state is not CLAIMED and row.due_at_ms < self._leases.now_ms - older_than_ms
-            ]
-            for occurrence_id in old[:limit]:
-                del self.occurrences[occurrence_id]
-            return len(old[:limit])
+            purged = min(limit, self.old)
+            self.old -= purged
+            return purged
 
     # The statements
 
@@ -229,9 +228,16 @@ class InMemoryOutbox:
         return True
 
     def _insert(
-        self, job_id: int, due_at_ms: int, epoch: int, reason: SkipReason | None, *, task_id: str = "", delivery: str = ""
+        self,
+        job_id: int,
+        due_at_ms: int,
+        epoch: int,
+        reason: SkipReason | None,
+        *,
+        task_id: str = "",
+        delivery: str = "",
     ) -> None:
-        if any((row.job_id, row.due_at_ms) == (job_id, due_at_ms) for row in self.occurrences.values()):
+        if (job_id, due_at_ms) in self._slots:
             return
         state = CLAIMED if reason is None else SKIPPED
         self.add(
@@ -277,44 +283,11 @@ class InMemoryOutbox:
             message=None if job is None else job.message,
         )
 
-    def _compare(self, job_id: int) -> ChangedJob | None:
-        job, plan = self.jobs.get(job_id), self.plans.get(job_id)
-        if job is None:
-            kind = ChangeKind.DELETED
-        elif not job.enabled:
-            kind = ChangeKind.DISABLED
-        else:
-            kind = ChangeKind.NEW if plan is None else ChangeKind.EDITED
-        inputs = job.inputs if job is not None and job.enabled else ""
-        if job_id in self.errors or inputs == (plan.inputs if plan else ""):
-            return None
-        return ChangedJob(
-            job_id=job_id,
-            kind=kind,
-            inputs=inputs,
-            next_due_at_ms=plan.next_due_at_ms if plan else None,
-            planned_inputs=plan.inputs if plan else "",
-            last_run_at=None,
-            args=job.message.args if job else "",
-            kwargs=job.message.kwargs if job else "",
-            headers=job.message.headers if job else "",
-        )
-
-    def _write_plan(self, write: PlanWrite, epoch: int) -> None:
-        plan = self.plans.get(write.job_id)
-        if (plan.inputs if plan else "", plan.next_due_at_ms if plan else None) != (
-            write.replaced_inputs,
-            write.replaced_due_at_ms,
-        ):
-            return
-        due_at_ms = write.replaced_due_at_ms
-        if due_at_ms is not None and due_at_ms <= self._leases.now_ms and due_at_ms != write.next_due_at_ms:
-            self._insert(write.job_id, due_at_ms, epoch, write.replaced_because)
+    def _write_plan(self, write: PlanWrite) -> None:
+        self.written.append(write)
+        self.changes = [change for change in self.changes if change.job_id != write.job_id]
         self.plans.pop(write.job_id, None)
-        self.errors.pop(write.job_id, None)
-        if write.error:
-            self.errors[write.job_id] = write.error
-        elif write.next_due_at_ms is not None and write.fire_at_ms is not None:
+        if write.next_due_at_ms is not None and write.fire_at_ms is not None:
             self.plans[write.job_id] = PlannedJob(
                 job_id=write.job_id,
                 next_due_at_ms=write.next_due_at_ms,

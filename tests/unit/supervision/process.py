@@ -1,0 +1,110 @@
+"""One scheduling process over stand-ins: everything that ``wiring`` builds, with nothing outside it."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from django_leased_cron.core.adoption import EpochSightings
+from django_leased_cron.core.claiming import ClaimRules
+from django_leased_cron.core.clock import BootTime, later
+from django_leased_cron.core.database_clock import DatabaseClockEstimate
+from django_leased_cron.core.lease import FREE
+from django_leased_cron.core.occurrence import CatchUp, Delivery
+from django_leased_cron.core.outbox import TermKey, TermLost
+from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.supervision.confirmer import Confirmer
+from django_leased_cron.supervision.dispatcher import DispatchContext, TermDispatcher
+from django_leased_cron.supervision.outage import OutageWatch
+from django_leased_cron.supervision.seat import TenantSeat
+from django_leased_cron.testing import EventLog, FakeClock, InMemoryLeaseStore, RecordingPublisher
+from tests.unit.supervision.in_memory_outbox import InMemoryOutbox
+
+TENANT = "acme"
+TIMING = LeaseTiming(lease_ttl_s=30, heartbeat_s=10, poll_interval_s=0.5, rescue_after_s=1, publish_timeout_s=5)
+MOST_STEPS = 5000
+"""More than any of these tests needs: a dispatcher that asks for more is spinning."""
+
+
+class Process:
+    """A process that schedules one tenant; those built ``beside`` another share its clock, its leases and its outbox."""
+
+    def __init__(self, *, holder_id: str = "me", batch_size: int = 500, beside: Process | None = None) -> None:
+        self.holder_id = holder_id
+        self.clock = beside.clock if beside else FakeClock()
+        self.leases = beside.leases if beside else InMemoryLeaseStore(self.clock)
+        self.outbox = beside.outbox if beside else InMemoryOutbox(self.leases)
+        self.publisher = RecordingPublisher(self.clock)
+        self.events = EventLog()
+        self.proofs: list[tuple[int, BootTime]] = []
+        self.turns = 0
+        self.wakes = 0
+        outage = OutageWatch(alias="default", doing="recording runs", emit=self.events.append)
+        self.context = DispatchContext(
+            outbox=self.outbox,
+            confirmer=Confirmer(self.outbox, clock=self.clock, outage=outage),
+            sightings=EpochSightings(publish_timeout_s=TIMING.publish_timeout_s),
+            estimate=DatabaseClockEstimate(),
+            rules=ClaimRules(
+                tenant_key=TENANT,
+                storage_zone=UTC,
+                missed_after_ms=TIMING.missed_after_ms,
+                catch_up=CatchUp.ONCE,
+                catch_up_window_ms=86_400_000,
+                delivery=Delivery.AT_LEAST_ONCE,
+            ),
+            timing=TIMING,
+            batch_size=batch_size,
+            history_retention_s=7 * 86_400,
+            clock=self.clock,
+            emit=self.events.append,
+        )
+        self.seat = TenantSeat(
+            self.context, tenant_key=TENANT, alias="default", holder_id=holder_id, wake=self._note_wake
+        )
+
+    @property
+    def now_ms(self) -> int:
+        return self.leases.now_ms
+
+    def take_over(self) -> int:
+        """Take the lease, whoever holds it, and note what was seen; return the epoch."""
+        seen = self.leases.read([TENANT]).leases[TENANT]
+        epoch = seen.epoch + 1
+        self.leases.change(TENANT, holder_id=self.holder_id, epoch=epoch)
+        self.context.sightings.note(seen.epoch, at=self.clock.boot_time())
+        self.context.sightings.note(epoch, at=self.clock.boot_time())
+        return epoch
+
+    def begin_term(self) -> TermDispatcher:
+        """Take the lease and return the term's dispatcher, before its first step."""
+        term = TermKey(tenant_key=TENANT, holder_id=self.holder_id, epoch=self.take_over())
+        return TermDispatcher(self.context, term=term, proved=self._note_proof, turned=self._note_turn)
+
+    def lose_lease(self) -> None:
+        """Have the lease taken by nobody in particular."""
+        self.leases.change(TENANT, holder_id=FREE)
+
+    def step(self, dispatcher: TermDispatcher) -> BootTime:
+        """Step once, in a term that is to go on."""
+        again_at = dispatcher.step(self.publisher)
+        assert not isinstance(again_at, TermLost)
+        return again_at
+
+    def run(self, dispatcher: TermDispatcher, *, seconds: float = 0.0) -> None:
+        """Step each time the dispatcher asks for, for so long; without seconds: while it asks for one at once."""
+        end = later(self.clock.boot_time(), seconds)
+        for _ in range(MOST_STEPS):
+            again_at = self.step(dispatcher)
+            self.clock.advance(max(0.0, min(again_at, end) - self.clock.boot_time()))
+            if again_at > end:
+                return
+        raise AssertionError("the dispatcher does not come to rest")
+
+    def _note_proof(self, epoch: int, asked_at: BootTime) -> None:
+        self.proofs.append((epoch, asked_at))
+
+    def _note_turn(self) -> None:
+        self.turns += 1
+
+    def _note_wake(self) -> None:
+        self.wakes += 1
