@@ -65,6 +65,7 @@ class RecordingPublisher:
         batches: what each call was asked to publish.
         start_deadlines: the deadline of each call.
         accepted: what the broker has, in order.
+        probes: how often it was asked whether the broker answers.
         is_down: nothing can be connected to: every publication is ``NotStarted``.
         seconds_each: how far the clock moves with each publication.
     """
@@ -73,6 +74,7 @@ class RecordingPublisher:
         self.batches: list[Sequence[Publication]] = []
         self.start_deadlines: list[BootTime] = []
         self.accepted: list[Publication] = []
+        self.probes = 0
         self.is_down = False
         self.is_closed = False
         self.seconds_each = seconds_each
@@ -96,6 +98,7 @@ class RecordingPublisher:
             yield result
 
     def is_answering(self) -> bool:
+        self.probes += 1
         return not self.is_down
 
     def close(self) -> None:
@@ -111,14 +114,17 @@ class RecordingPublisher:
 
 
 class Acts:
-    """The acts of a stand-in for a database: one at a time, written down, and failing as told.
+    """The acts of a stand-in for a database: one at a time, written down, and slow or failing as told.
 
     Attributes:
         done: the name of each act that was asked for, in order.
+        seconds: how far the clock moves with each act of a name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
         self.done: list[str] = []
+        self.seconds: dict[str, float] = {}
+        self._clock = clock
         self._lock = threading.RLock()
         self._lost_requests: dict[str, StoreError] = {}
         self._lost_replies: dict[str, StoreError] = {}
@@ -136,6 +142,7 @@ class Acts:
         """Do one act in the body: alone, and wholly or not at all."""
         with self._lock:
             self.done.append(name)
+            self._clock.advance(self.seconds.get(name, 0.0))
             if name in self._lost_requests:
                 raise self._lost_requests.pop(name)
             yield
@@ -169,7 +176,7 @@ class InMemoryLeaseStore:
         self.processes: dict[str, ProcessReport] = {}
         self.locked: set[str] = set()
         self.zero_ms = _DATABASE_ZERO_MS
-        self.acts = Acts()
+        self.acts = Acts(clock)
         self.lease_ttl_ms = lease_ttl_ms
         self._rescue_after_ms = rescue_after_ms
         self._clock = clock

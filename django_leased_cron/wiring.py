@@ -119,7 +119,12 @@ class SupervisorBuilder:
 
     def _build_seat(self, tenant: Tenant, sessions: SessionPool, pool: DispatchPool) -> TenantSeat:
         settings, timing = self._settings, self._settings.timing
-        outbox = DatabaseOutbox(sessions, lease_ttl_ms=timing.lease_ttl_ms, catch_up=settings.catch_up)
+        outbox = DatabaseOutbox(
+            sessions,
+            lease_ttl_ms=timing.lease_ttl_ms,
+            missed_after_ms=timing.missed_after_ms,
+            catch_up=settings.catch_up,
+        )
         outage = OutageWatch(alias=tenant.alias, doing="recording runs", emit=self._emit)
         context = DispatchContext(
             outbox=outbox,

@@ -72,17 +72,17 @@ class Ownership(Enum):
 def guard_worker(sender: Any, **_: Any) -> None:
     """Guard the tasks of a worker that is starting, if the settings say so."""
     if get_settings().track_runs:
-        guard_tasks(getattr(sender, "app", None) or current_app)
+        guard_tasks(getattr(sender, "app", None) or current_app, hostname=getattr(sender, "hostname", sender))
 
 
-def guard_tasks(app: Celery) -> None:
+def guard_tasks(app: Celery, *, hostname: str | None = None) -> None:
     """Wrap ``run`` of every task of the app that is not wrapped yet."""
     for name, task in app.tasks.items():
         if hasattr(task.run, _MARK):
             continue
         guard_task(task)
         if task.__trace__ is not None:  # built from the bare run
-            task.__trace__ = build_tracer(name, task, app.loader, app=app)
+            task.__trace__ = build_tracer(name, task, app.loader, hostname, app=app)
 
 
 def guard_task(task: Task[Any, Any]) -> None:

@@ -53,6 +53,8 @@ class NotStarted:
 
     publication: Publication
     reason: str
+    too_late: bool = False
+    """The deadline alone was the reason: nothing is known to be wrong with the broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

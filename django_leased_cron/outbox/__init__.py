@@ -54,14 +54,14 @@ def find_storage_zone(alias: str) -> tzinfo:
 class DatabaseOutbox:
     """One tenant's outbox, in the database of one alias."""
 
-    def __init__(self, pool: SessionPool, *, lease_ttl_ms: int, catch_up: CatchUp) -> None:
+    def __init__(self, pool: SessionPool, *, lease_ttl_ms: int, missed_after_ms: int, catch_up: CatchUp) -> None:
         guard = LeaseGuard(pool.dialect, lease_ttl_ms=lease_ttl_ms)
         run_slack_ms = find_run_slack_ms(find_storage_zone(pool.alias), now=timezone.now())
         self._pool = pool
-        self._claims = ClaimTransaction(pool, guard, run_slack_ms=run_slack_ms, catch_up=catch_up)
+        self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up, missed_after_ms=missed_after_ms)
+        self._claims = ClaimTransaction(pool, guard, self._adoptions, run_slack_ms=run_slack_ms)
         self._confirms = Confirmation(pool, guard, stored_instant=self._stored_instant)
         self._plans = Plans(pool, guard, run_slack_ms=run_slack_ms)
-        self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up)
         planned = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, '') AS catch_up,
             jp.catch_up_window_s, jp.jitter_s, COALESCE(jp.delivery, '') AS delivery,
             COALESCE(jp.overlap, '') AS overlap_policy

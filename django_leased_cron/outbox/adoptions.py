@@ -21,15 +21,18 @@ _SAME_CLAIM = "t.id = r.id AND t.epoch = r.epoch AND t.attempt = r.attempt AND t
 class AdoptionStatements:
     """The part of a claim transaction that settles unconfirmed claims; always after the guard."""
 
-    def __init__(self, dialect: Dialect, *, catch_up: CatchUp) -> None:
+    def __init__(self, dialect: Dialect, *, catch_up: CatchUp, missed_after_ms: int) -> None:
         self._dialect = dialect
         self._catch_up = catch_up
+        self._missed_after_ms = missed_after_ms
         unconfirmed = f"SELECT id, epoch, attempt FROM {OCCURRENCE} WHERE state = 'claimed' AND epoch"
         self._read_own = f"{unconfirmed} = %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
         self._read_predecessors = f"{unconfirmed} < %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
+        # Superseded only what was missed: whatever is less late, a failover included, is dispatched (I3).
         self._examine = f"""SELECT o.id, o.epoch, o.attempt, o.delivery,
             CASE WHEN p.id IS NULL THEN 'deleted' WHEN NOT p.enabled THEN 'disabled'
-                WHEN COALESCE(NULLIF(jp.catch_up, ''), %(catch_up)s) <> 'all' AND EXISTS (
+                WHEN o.due_at_ms < %(missed_before_ms)s
+                AND COALESCE(NULLIF(jp.catch_up, ''), %(catch_up)s) <> 'all' AND EXISTS (
                     SELECT 1 FROM {OCCURRENCE} AS n WHERE n.job_id = o.job_id AND n.due_at_ms > o.due_at_ms
                     AND n.state IN ('claimed', 'sent', 'running', 'succeeded', 'failed')
                 ) THEN 'superseded' ELSE '' END
@@ -64,7 +67,8 @@ class AdoptionStatements:
         ids = self._dialect.id_list({adoption.claim.occurrence_id for adoption in adoptions})
         adopted: list[dict[str, Any]] = []
         settled: list[dict[str, Any]] = []
-        for *name, delivery, verdict in session.fetch(self._examine, {"ids": ids, "catch_up": self._catch_up}):
+        parameters = {"ids": ids, "catch_up": self._catch_up, "missed_before_ms": now_ms - self._missed_after_ms}
+        for *name, delivery, verdict in session.fetch(self._examine, parameters):
             adoption = asked.get((name[0], name[1], name[2]))
             if adoption is None:
                 continue  # another attempt than the one asked for: somebody else's by now

@@ -57,13 +57,20 @@ class _Decision:
 class ClaimTransaction:
     """Carries out claim orders for one tenant."""
 
-    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, run_slack_ms: int, catch_up: CatchUp) -> None:
+    def __init__(
+        self,
+        pool: SessionPool,
+        guard: LeaseGuard,
+        adoptions: AdoptionStatements,
+        *,
+        run_slack_ms: int,
+    ) -> None:
         dialect = pool.dialect
         self._pool = pool
         self._guard = guard
         self._dialect = dialect
         self._run_slack_ms = run_slack_ms
-        self._adoptions = AdoptionStatements(dialect, catch_up=catch_up)
+        self._adoptions = adoptions
         now = dialect.now_ms
         self._read_clock = f"""SELECT {now}, (SELECT COUNT(*) FROM {TENANT_POLICY}
             WHERE tenant_key = %(tenant_key)s AND paused AND COALESCE(paused_until_ms, {now} + 1) > {now})"""
@@ -102,6 +109,10 @@ class ClaimTransaction:
         self._take_requested = f"""UPDATE {OCCURRENCE}
             SET state = 'claimed', epoch = %(epoch)s, attempt = 1, claimed_at_ms = %(now_ms)s
             WHERE state = 'requested' AND {dialect.any_of("id", "ids")}"""
+        # The confirm will set their jobs' last_run_at to this claim's time, which is ours and no other scheduler's.
+        self._note_runs = f"""UPDATE {STATE} SET known_run_at_ms = %(now_ms)s WHERE job_id IN (
+            SELECT o.job_id FROM {OCCURRENCE} AS o
+            WHERE o.state = 'claimed' AND o.epoch = %(epoch)s AND o.claimed_at_ms = %(now_ms)s)"""
         # After COMMIT. A row of this epoch that is not in hand is new: its claim time is this transaction's.
         self._read_claimed = f"""SELECT o.id, o.epoch, o.attempt, o.job_id, o.due_at_ms, o.task_id, o.delivery,
             o.claimed_at_ms, p.id, p.name, p.task, p.args, p.kwargs, p.headers, p.queue, p.exchange, p.routing_key,
@@ -140,6 +151,8 @@ class ClaimTransaction:
             session.execute(self._take_requested, {"epoch": term.epoch, "now_ms": now_ms, "ids": ids})
         if adoptions:
             self._adoptions.run(session, adoptions, epoch=term.epoch, now_ms=now_ms)
+        if order.requested or adoptions:
+            session.execute(self._note_runs, {"epoch": term.epoch, "now_ms": now_ms})
         self._guard.move_owed(session, term, predecessors_adoptable_in_ms=order.predecessors_adoptable_in_ms)
         return ClaimReply(
             now_ms=now_ms,

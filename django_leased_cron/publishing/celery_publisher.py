@@ -77,7 +77,7 @@ class CeleryPublisher:
         gate: WriteGate | None = None
         for publication in publications:
             if self._clock.boot_time() > start_deadline:
-                return _end(results, publications, _TOO_LATE)
+                return _end(results, publications, _TOO_LATE, too_late=True)
             if gate is None or gate.channel is not self._line.channel:
                 try:
                     gate = self._open_gate()
@@ -87,7 +87,8 @@ class CeleryPublisher:
             result = self._publish_one(publication, gate)
             results.append(result)
             if isinstance(result, NotStarted | Unknown):
-                return _end(results, publications, f"not begun, after: {result.reason}")
+                too_late = isinstance(result, NotStarted) and result.too_late
+                return _end(results, publications, f"not begun, after: {result.reason}", too_late=too_late)
         return results
 
     def is_answering(self) -> bool:
@@ -119,7 +120,7 @@ class CeleryPublisher:
             error = exc
         match gate.stage:
             case Stage.TOO_LATE:
-                return NotStarted(publication=publication, reason=_TOO_LATE)
+                return NotStarted(publication=publication, reason=_TOO_LATE, too_late=True)
             case Stage.DONE:
                 if error is not None:  # of what followed the message
                     self._line.drop()
@@ -182,7 +183,12 @@ class CeleryPublisher:
         return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
 
 
-def _end(results: list[PublishResult], publications: Sequence[Publication], reason: str) -> list[PublishResult]:
+def _end(
+    results: list[PublishResult], publications: Sequence[Publication], reason: str, *, too_late: bool = False
+) -> list[PublishResult]:
     """Return the results, completed by those that were not begun."""
     rest = publications[len(results) :]
-    return [*results, *(NotStarted(publication=publication, reason=reason) for publication in rest)]
+    return [
+        *results,
+        *(NotStarted(publication=publication, reason=reason, too_late=too_late) for publication in rest),
+    ]

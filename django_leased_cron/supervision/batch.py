@@ -71,9 +71,10 @@ class Batch:
             case Refused(reason=reason):
                 self._settle(occurrence, Outcome.FAILED, reason)
                 self.failed += 1
-            case NotStarted(reason=reason):
+            case NotStarted(reason=reason, too_late=too_late):
                 self._hand.keep(occurrence, never_started=True)
-                self.outage = self.outage or reason
+                if not too_late:
+                    self.outage = self.outage or reason
             case Unknown(reason=reason):
                 self.outage = self.outage or reason
                 if occurrence.at_most_once:

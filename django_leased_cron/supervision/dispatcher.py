@@ -186,10 +186,12 @@ class TermDispatcher:
                 return None
             adoptions = self._hand.find_adoptions(limit=self._context.batch_size)
         else:
-            fresh = self._context.rules.find_due(window, now_ms=self._context.estimate.now_ms(at), limit=limit)
             # A5: fresh work goes first; half a batch, but at least one, is left to what a predecessor did not finish.
-            most = max(1, limit // 2) if fresh.advances or fresh.requested else limit
-            adoptions = self._predecessors.find_ready(at)[:most]
+            ready = self._predecessors.find_ready(at)
+            kept = min(len(ready), max(1, limit // 2))
+            now_ms = self._context.estimate.now_ms(at)
+            fresh = self._context.rules.find_due(window, now_ms=now_ms, limit=max(1, limit - kept))
+            adoptions = ready[: kept if fresh.advances or fresh.requested else limit]
         for job, error in fresh.malformed:
             self._planner.flag(
                 flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
@@ -301,7 +303,9 @@ class TermDispatcher:
 
     def _find_next_step(self, window: Window) -> BootTime:
         """Return when something is to be done next: a firing, a pass of the planner, an adoption, a retry."""
-        times = [self._planner.due_at]
+        # An idle turn now and then: the keeper renews only a loop that turns, and a long pass makes a long pause.
+        idle_s = self._context.timing.loop_stalled_after_s / 3
+        times = [self._planner.due_at, later(self._context.clock.boot_time(), idle_s)]
         if self._hand:
             times.append(self._broker.retry_at)
         elif window.jobs:

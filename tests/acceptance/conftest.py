@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from tests.acceptance.fleet import STACKS, Fleet
+from tests.acceptance.fleet import Fleet
 from tests.acceptance.forms import SCALED
+from tests.acceptance.stacks import STACKS
 
 Report = Callable[[object], None]
 _FIGURES = "figures"
 
 
-@pytest.fixture(params=list(STACKS))
+@pytest.fixture(params=STACKS)
 def stack(request: pytest.FixtureRequest) -> str:
     """Return the name of each combination of database and broker in turn."""
     name: str = request.param
@@ -54,7 +55,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.failed and call.when == "call":
+    if report.failed and call.when == "call" and isinstance(item, pytest.Function):
         fleets = [value for value in item.funcargs.values() if isinstance(value, Fleet)]
         report.sections += [("processes", fleet.describe()) for fleet in fleets]
     return report

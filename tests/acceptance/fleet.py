@@ -11,63 +11,30 @@ import secrets
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from django.db import DatabaseError
-from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, Due, Run, draw_up, read_runs
-from tests.acceptance.brokers import Broker, FolderBroker, RabbitMQBroker, RedisBroker, worker_queue
-from tests.acceptance.databases import Database, FileDatabase, ServerDatabase, migrate
+from tests.acceptance.brokers import worker_queue
+from tests.acceptance.databases import migrate
+from tests.acceptance.jobs import Jobs, add_jobs, remove_jobs
 from tests.acceptance.processes import Process
+from tests.acceptance.stacks import build_stack
 from tests.acceptance.tap import Tap
 from tests.acceptance.waiting import next_second_ms, now_ms, try_until, wait_for_instant, wait_until
-from tests.servers import require_server
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stack:
-    """The servers that a combination of database and broker needs; none: files."""
-
-    database: str | None
-    broker: str | None
-
-
-STACKS: Final = {
-    "postgres-redis": Stack(database="postgres", broker="redis"),
-    "mariadb-rabbitmq": Stack(database="mysql", broker="rabbitmq"),
-    "sqlite-filesystem": Stack(database=None, broker=None),
-}
 
 _START_S = 30.0
 """Enough for a Python process on a machine with other things to do; nothing is judged by it."""
 _SETTLE_S = 20.0
-_SHOWN = 50
-_DAY_S = 86_400
-_PLANNED_IN_1_S = 500
 _NOTICED_WITHIN_S = 1.0
 """How long, beside ``POLL_INTERVAL``, an edit may go unnoticed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
-    """Interval jobs of one period, which all come due at the same instants."""
-
-    ids: Sequence[int]
-    interval_id: int
-    first_due_ms: int
-    every_ms: int
-
-    def due_until(self, end_ms: int) -> frozenset[Due]:
-        """Return what comes due from the first instant up to, and without, ``end_ms``."""
-        instants = range(self.first_due_ms, end_ms, self.every_ms)
-        return frozenset((job_id, due_at_ms) for job_id in self.ids for due_at_ms in instants)
+_PLANNED_IN_1_S = 500
+_DAY_S = 86_400
+_SHOWN = 50
 
 
 class Fleet:
@@ -86,15 +53,14 @@ class Fleet:
         self._tap: Tap | None = None
         name = f"fleet_{os.getpid()}_{secrets.token_hex(4)}"
         try:
-            folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}_")))
-            self._folder = folder
-            (folder / "data").mkdir()
-            self._record_file = folder / "runs"
-            self.database = self._build_database(stack, name, cuttable=cuttable)
-            self.broker = self._build_broker(stack, name, cuttable=cuttable)
+            self._folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}_")))
+            (self._folder / "data").mkdir()
+            self._record_file = self._folder / "runs"
+            built = build_stack(stack, folder=self._folder, name=name, cleanup=self._cleanup, cuttable=cuttable)
         except BaseException:
             self._cleanup.close()
             raise
+        self.database, self.broker = built.database, built.broker
 
     def close(self) -> None:
         for process in self._processes:
@@ -150,21 +116,19 @@ class Fleet:
     def add_jobs(self, count: int) -> Jobs:
         """Add jobs of one second, from the first whole second for which an edit counts for sure."""
         first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + _NOTICED_WITHIN_S)
-        return self._add_jobs(count, every_s=1, first_due_ms=first_due_ms)
+        return add_jobs(self.database.alias, count, every_s=1, first_due_ms=first_due_ms)
 
     def brew_storm(self, count: int) -> Jobs:
         """Add jobs that come due once, together, as soon as all of them are planned; return when they are."""
         first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + _NOTICED_WITHIN_S + count / _PLANNED_IN_1_S)
-        jobs = self._add_jobs(count, every_s=_DAY_S, first_due_ms=first_due_ms)
+        jobs = add_jobs(self.database.alias, count, every_s=_DAY_S, first_due_ms=first_due_ms)
         states = JobState.objects.using(self.database.alias).filter(next_due_at_ms=first_due_ms)
         left_s = (first_due_ms - now_ms()) / 1000
         wait_until(lambda: states.count() == count, f"{count} jobs to be planned", within_s=left_s, every_s=0.1)
         return jobs
 
     def remove_jobs(self, jobs: Jobs) -> None:
-        """Delete jobs as by hand: nothing but their rows goes."""
-        rows = PeriodicTask.objects.using(self.database.alias).filter(interval=jobs.interval_id)
-        rows._raw_delete(self.database.alias)
+        remove_jobs(self.database.alias, jobs)
 
     def stop_supervisors(self) -> None:
         """Stop all that run, politely."""
@@ -256,29 +220,6 @@ class Fleet:
     def _draw_account(self, due: Collection[Due], until_ms: int) -> Account:
         return draw_up(due, until_ms=until_ms, messages=tuple(self.tap.messages), runs=self.read_runs())
 
-    def _add_jobs(self, count: int, *, every_s: int, first_due_ms: int) -> Jobs:
-        alias = self.database.alias
-        # Not save(): django-celery-beat's own bookkeeping of a save goes to the default database.
-        intervals = IntervalSchedule.objects.using(alias)
-        intervals.bulk_create([IntervalSchedule(every=every_s, period=IntervalSchedule.SECONDS)])
-        interval = intervals.latest("id")
-        PeriodicTask.objects.using(alias).bulk_create(
-            PeriodicTask(
-                name=f"job {first_due_ms} {number}",
-                task="example_project.tasks.record",
-                interval=interval,
-                start_time=datetime.fromtimestamp(first_due_ms // 1000, UTC),
-            )
-            for number in range(count)
-        )
-        added = PeriodicTask.objects.using(alias).filter(interval=interval).order_by("id")
-        return Jobs(
-            ids=list(added.values_list("id", flat=True)),
-            interval_id=interval.pk,
-            first_due_ms=first_due_ms,
-            every_ms=every_s * 1000,
-        )
-
     def _is_dealt_with(self, account: Account) -> bool:
         return not (account.lost or (self._worker and account.not_run) or self.read_claimed())
 
@@ -310,18 +251,3 @@ class Fleet:
         )
         self._processes.append(process)
         return process
-
-    def _build_database(self, stack: str, name: str, *, cuttable: bool) -> Database:
-        server = STACKS[stack].database
-        if server is None:
-            return FileDatabase(self._folder, name, self._cleanup)
-        return ServerDatabase(require_server(server), name, self._cleanup, cuttable=cuttable)
-
-    def _build_broker(self, stack: str, name: str, *, cuttable: bool) -> Broker:
-        match STACKS[stack].broker:
-            case "redis":
-                return RedisBroker(require_server("redis"), name, self._cleanup, cuttable=cuttable)
-            case "rabbitmq":
-                return RabbitMQBroker(require_server("rabbitmq"), name, self._cleanup, cuttable=cuttable)
-            case _:
-                return FolderBroker(self._folder / "data", name)

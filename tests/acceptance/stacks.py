@@ -46,6 +46,4 @@ def build_stack(kind: str, *, folder: Path, name: str, cleanup: ExitStack, cutta
                 broker=RabbitMQBroker(rabbitmq, name, cleanup, cuttable=cuttable),
             )
         case _:
-            return Stack(
-                database=FileDatabase(folder, name, cleanup), broker=FolderBroker(folder / "data", name)
-            )
+            return Stack(database=FileDatabase(folder, name, cleanup), broker=FolderBroker(folder / "data", name))

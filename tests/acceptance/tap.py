@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ from celery import Celery
 
 from tests.acceptance.brokers import Broker, worker_queue
 from tests.acceptance.waiting import now_ms
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +39,7 @@ class Tap:
         self._queue = broker.queue
         self._passing_on = passing_on
         self._app = Celery("tap", set_as_current=False)
-        self._app.conf.task_default_queue = broker.queue
-        broker.configure(self._app)
+        self._app.conf.update(broker.direct_settings, task_default_queue=broker.queue)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.messages: deque[Message] = deque()

@@ -23,9 +23,9 @@ def test_lose_the_broker_for_some_seconds(cuttable_fleet: Fleet, report: Report)
 
     away_at_ms = next_second_ms() + 500  # between two batches: what the broker has not confirmed may be sent again
     wait_for_instant(away_at_ms)
-    fleet.broker.take_away()
+    fleet.broker.line.cut()
     wait_for_instant(away_at_ms + _AWAY_MS)
-    fleet.broker.give_back()
+    fleet.broker.line.restore()
     account = fleet.settle(jobs, until_ms=next_second_ms(after_s=1))
     after = fleet.read_lease()
 

@@ -12,11 +12,11 @@ def test_start_before_the_database(cuttable_fleet: Fleet) -> None:
     fleet.migrate()
     jobs = fleet.add_jobs(1)
     fleet.open_tap()
-    fleet.database.take_away()
+    fleet.database.line.cut()
 
     supervisor = fleet.start_supervisor()
     supervisor.wait_for_line("ERROR", "database 'default'", "trying again")
-    fleet.database.give_back()
+    fleet.database.line.restore()
 
     fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
     supervisor.wait_for_line("looking at leases works again")
@@ -44,11 +44,11 @@ def test_start_before_the_broker(cuttable_fleet: Fleet) -> None:
     fleet.migrate()
     fleet.open_tap()
     (supervisor,) = fleet.start_supervisors(1)
-    fleet.broker.take_away()
+    fleet.broker.line.cut()
     jobs = fleet.add_jobs(1)
 
     supervisor.wait_for_line("ERROR", "the broker does not take messages", "trying again")
-    fleet.broker.give_back()
+    fleet.broker.line.restore()
 
     account = fleet.finish(jobs, until_ms=next_second_ms())
     supervisor.read_log().index("the broker takes messages again")

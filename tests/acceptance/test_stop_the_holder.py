@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 from django.db import connections, transaction
 
-from tests.acceptance.brokers import RedisBroker
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.forms import SCALED, Form, in_both_forms
+from tests.acceptance.lines import ServerLine
 from tests.acceptance.waiting import next_second_ms, now_ms, wait_for_instant
 
 _AT_ONCE_S = 0.5
@@ -78,8 +78,8 @@ def test_stop_twice_while_a_step_hangs(cuttable_fleet: Fleet) -> None:
 @contextmanager
 def _steps_hanging(fleet: Fleet) -> Iterator[None]:
     """Let a step of the dispatch loop last: a broker that says nothing, or a database that somebody else writes to."""
-    if isinstance(fleet.broker, RedisBroker):
-        fleet.broker.silence()
+    if isinstance(fleet.broker.line, ServerLine):
+        fleet.broker.line.silence()
         yield
     else:
         with transaction.atomic(using=fleet.database.alias), connections[fleet.database.alias].cursor() as cursor:

@@ -14,14 +14,7 @@ from celery.signals import after_task_publish, before_task_publish
 
 from django_leased_cron.core.clock import later
 from django_leased_cron.core.publication import Accepted, NotStarted, Refused, Unknown
-from tests.contract.publisher_bench import (
-    PUBLISH_TIMEOUT_S,
-    Bench,
-    do_nothing,
-    kinds,
-    publication,
-    task_ids,
-)
+from tests.contract.publisher_bench import PUBLISH_TIMEOUT_S, Bench, do_nothing, kinds, publication, task_ids
 
 Connect = Callable[[Any, Callable[..., None]], None]
 

@@ -19,13 +19,7 @@ from django_leased_cron.core.clock import SystemClock
 from django_leased_cron.core.publication import Accepted, NotStarted, Refused, Unknown
 from django_leased_cron.exceptions import ConfigurationError
 from django_leased_cron.publishing import build_publisher
-from tests.contract.publisher_bench import (
-    PUBLISH_TIMEOUT_S,
-    Bench,
-    build_app,
-    kinds,
-    publication,
-)
+from tests.contract.publisher_bench import PUBLISH_TIMEOUT_S, Bench, build_app, kinds, publication
 from tests.contract.tcp_proxy import TcpProxy
 from tests.servers import SERVERS
 

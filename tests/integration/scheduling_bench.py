@@ -32,6 +32,7 @@ from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
 
 NOW_MS: Final = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC, a Friday
 TTL_MS: Final = 30_000
+MISSED_AFTER_MS: Final = 31_500
 TENANT: Final = "acme"
 _OUTBOXES_AT_ONCE: Final = 4
 """Each clock reading is an outbox with connections of its own, and the server has only so many."""
@@ -48,7 +49,7 @@ class SchedulingBench:
         self.rules = ClaimRules(
             tenant_key=TENANT,
             storage_zone=self.zone,
-            missed_after_ms=TTL_MS + 1500,
+            missed_after_ms=MISSED_AFTER_MS,
             catch_up=CatchUp.ONCE,
             catch_up_window_ms=86_400_000,
             delivery=Delivery.AT_LEAST_ONCE,
@@ -75,7 +76,9 @@ class SchedulingBench:
                 self._outboxes.pop(min(self._outboxes)).close()
             dialect = dataclasses.replace(cast(Any, build_dialect(self.alias)), now_ms=str(now_ms))
             pool = SessionPool(self.alias, dialect)
-            self._outboxes[now_ms] = DatabaseOutbox(pool, lease_ttl_ms=TTL_MS, catch_up=CatchUp.ONCE)
+            self._outboxes[now_ms] = DatabaseOutbox(
+                pool, lease_ttl_ms=TTL_MS, missed_after_ms=MISSED_AFTER_MS, catch_up=CatchUp.ONCE
+            )
         return self._outboxes[now_ms]
 
     # Jobs

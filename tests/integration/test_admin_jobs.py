@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django_celery_beat.admin import PeriodicTaskAdmin
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask
 
-from django_leased_cron.admin.jobs import JobAdmin, extend_job_pages
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.models import JobPolicy, JobState, Occurrence
 from tests.integration.fixed_clock import NOW_MS, SECOND, fix_clock
+
+pytestmark = pytest.mark.django_db
 
 LIST = "admin:django_celery_beat_periodictask_changelist"
 CHANGE = "admin:django_celery_beat_periodictask_change"
@@ -73,7 +70,6 @@ def submit(client: Client, job: Any, **values: Any) -> Any:
 # What is shown.
 
 
-@pytest.mark.django_db
 def test_next_due_is_shown_in_the_zone_of_the_job(admin_client: Client) -> None:
     """And how far away it is; of a job without a zone in the admin's own."""
     daily = create_job("daily", crontab=create_crontab(timezone="America/New_York"))
@@ -85,7 +81,6 @@ def test_next_due_is_shown_in_the_zone_of_the_job(admin_client: Client) -> None:
     assert "2027-01-15 08:04:00 UTC (in 4 min)" in page
 
 
-@pytest.mark.django_db
 def test_last_outcome_is_the_latest_occurrence(admin_client: Client) -> None:
     """With its lateness, jitter taken off, and a link to the history."""
     job = create_job("job")
@@ -98,7 +93,6 @@ def test_last_outcome_is_the_latest_occurrence(admin_client: Client) -> None:
         assert "earlier" not in page
 
 
-@pytest.mark.django_db
 def test_failed_outcome_stands_out(admin_client: Client) -> None:
     """With its reason."""
     job = create_job("job")
@@ -107,7 +101,6 @@ def test_failed_outcome_stands_out(admin_client: Client) -> None:
     assert "failed: boom &lt;b&gt;" in read_list(admin_client)
 
 
-@pytest.mark.django_db
 def test_paused_job_says_so(admin_client: Client) -> None:
     """Until the pause is over by the database's clock."""
     policy = JobPolicy.objects.create(job=create_job("job"), paused=True, paused_until_ms=NOW_MS + 1)
@@ -117,7 +110,6 @@ def test_paused_job_says_so(admin_client: Client) -> None:
     assert '<td class="field-next_due">-</td>' in read_list(admin_client)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "columns",
     [
@@ -143,7 +135,6 @@ def test_error_is_shown_where_a_person_sees_it(admin_client: Client, columns: di
     assert "errornote" not in read_job(admin_client, good)
 
 
-@pytest.mark.django_db
 def test_number_of_queries_does_not_grow_with_the_number_of_jobs(admin_client: Client) -> None:
     """One job or fifty, each with a plan, a policy, a history and a schedule of its own."""
 
@@ -161,16 +152,15 @@ def test_number_of_queries_does_not_grow_with_the_number_of_jobs(admin_client: C
     def count_queries() -> int:
         with CaptureQueriesContext(connection) as queries:
             read_list(admin_client)
-        print("\n".join(x["sql"][:150] for x in queries))
         return len(queries)
 
     create_jobs(1, 2)
+    read_list(admin_client)  # Django asks SQLite once what it can do
     with_one = count_queries()
     create_jobs(2, 51)
     assert count_queries() == with_one
 
 
-@pytest.mark.django_db
 def test_jobs_are_found_by_their_plan(admin_client: Client) -> None:
     """With an error, finished, not planned yet; what is planned or switched off is none of these."""
     clocked = ClockedSchedule.objects.create(clocked_time="2026-01-01T00:00:00Z")
@@ -195,7 +185,6 @@ def test_jobs_are_found_by_their_plan(admin_client: Client) -> None:
 # What can be edited.
 
 
-@pytest.mark.django_db
 def test_policy_is_edited_on_the_page_of_its_job(admin_client: Client) -> None:
     """A pause is signed; a page saved without touching the policy makes none."""
     job = create_job("job")
@@ -210,7 +199,6 @@ def test_policy_is_edited_on_the_page_of_its_job(admin_client: Client) -> None:
     assert (policy.catch_up, policy.paused, policy.paused_by, policy.paused_reason) == ("all", False, "", "")
 
 
-@pytest.mark.django_db
 def test_negative_window_is_refused(admin_client: Client) -> None:
     """It would skip everything."""
     response = submit(admin_client, create_job("job"), **{f"{POLICY}-0-catch_up_window_s": "-1"})
@@ -218,7 +206,6 @@ def test_negative_window_is_refused(admin_client: Client) -> None:
     assert "0 or more" in response.content.decode()
 
 
-@pytest.mark.django_db
 def test_malformed_job_can_be_repaired_on_its_page(admin_client: Client) -> None:
     """The page of a job whose zone does not exist saves another schedule, and leaves the crontab's row alone."""
     mars = create_crontab(timezone="Mars/Olympus")
@@ -231,7 +218,6 @@ def test_malformed_job_can_be_repaired_on_its_page(admin_client: Client) -> None
         assert cursor.fetchone() == ("Mars/Olympus",)
 
 
-@pytest.mark.django_db
 def test_add_page_has_no_plan_to_show(admin_client: Client) -> None:
     """And saves a job with its policy."""
     url = reverse("admin:django_celery_beat_periodictask_add")
@@ -244,19 +230,15 @@ def test_add_page_has_no_plan_to_show(admin_client: Client) -> None:
     assert JobPolicy.objects.get(job__name="new").overlap == "skip"
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("action", "enabled"), [("disable_tasks", False), ("enable_tasks", True), ("toggle_tasks", False)]
-)
-def test_actions_of_django_celery_beat_go_on_working(admin_client: Client, action: str, enabled: bool) -> None:  # noqa: FBT001
+def test_actions_of_django_celery_beat_go_on_working(admin_client: Client) -> None:
     """On a page whose query is ours."""
     job = create_job("job")
-    assert admin_client.post(reverse(LIST), {"action": action, "_selected_action": job.pk}).status_code == 302
-    job.refresh_from_db()
-    assert job.enabled is enabled
+    for action, enabled in (("disable_tasks", False), ("enable_tasks", True), ("toggle_tasks", False)):
+        assert admin_client.post(reverse(LIST), {"action": action, "_selected_action": job.pk}).status_code == 302
+        job.refresh_from_db()
+        assert job.enabled is enabled
 
 
-@pytest.mark.django_db
 def test_deleting_a_job_takes_its_policy_and_leaves_its_history(admin_client: Client) -> None:
     """The holder sweeps the plan; a malformed row can be deleted like any other."""
     job = create_job("job", crontab_id=create_crontab(timezone="Mars/Olympus").pk)
@@ -269,39 +251,3 @@ def test_deleting_a_job_takes_its_policy_and_leaves_its_history(admin_client: Cl
     assert not PeriodicTask.objects.exists()
     assert not JobPolicy.objects.exists()
     assert (JobState.objects.count(), Occurrence.objects.count()) == (1, 1)
-
-
-# Whose page it is.
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_pages_are_extended_whatever_the_order_of_the_apps(order: int) -> None:
-    """In a process of its own, because apps are loaded once."""
-    script = f"""
-import django
-from django.conf import settings
-from tests import settings as tests
-named = {{name: getattr(tests, name) for name in dir(tests) if name.isupper()}}
-settings.configure(**named | {{"INSTALLED_APPS": tests.INSTALLED_APPS[::{order}]}})
-django.setup()
-from django.contrib import admin
-from django_celery_beat.models import PeriodicTask
-print(type(admin.site.get_model_admin(PeriodicTask)).__name__)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "JobAdmin\n"
-
-
-def test_page_of_the_project_stays() -> None:
-    """Neither one that it registered nor its wish to have none is overruled."""
-    site = admin.AdminSite()
-    extend_job_pages(site)
-    assert not site.is_registered(PeriodicTask)
-    own = type("Own", (PeriodicTaskAdmin,), {})
-    site.register(PeriodicTask, own)
-    extend_job_pages(site)
-    assert type(site.get_model_admin(PeriodicTask)) is own
-    site.unregister(PeriodicTask)
-    site.register(PeriodicTask, PeriodicTaskAdmin)
-    extend_job_pages(site)
-    assert type(site.get_model_admin(PeriodicTask)) is JobAdmin

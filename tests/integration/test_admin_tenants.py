@@ -14,6 +14,7 @@ from django_leased_cron.models import TenantPolicy
 
 pytestmark = pytest.mark.django_db
 
+LIST = "admin:leased_cron_tenantpolicy_changelist"
 ADD = "admin:leased_cron_tenantpolicy_add"
 CHANGE = "admin:leased_cron_tenantpolicy_change"
 
@@ -43,10 +44,7 @@ def test_pause_is_signed_and_its_end_is_an_instant(admin_client: Client) -> None
     page = admin_client.get(reverse(CHANGE, args=[policy.pk])).content.decode()
     assert 'value="2026-10-26"' in page
     assert 'value="06:00:00"' in page
-    assert (
-        "2026-10-26 06:00:00 CET"
-        in admin_client.get(reverse("admin:leased_cron_tenantpolicy_changelist")).content.decode()
-    )
+    assert "2026-10-26 06:00:00 CET" in admin_client.get(reverse(LIST)).content.decode()
 
 
 def test_who_edits_a_pause_has_not_paused(admin_client: Client) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from django_leased_cron.core.outbox import Adoption, ClaimedOccurrence, Outcome, UnconfirmedClaim
+from django_leased_cron.core.outbox import Adoption, ClaimedOccurrence, JobRun, Outcome, UnconfirmedClaim
 from django_leased_cron.models import JobPolicy, Occurrence
 from tests.integration.scheduling_bench import NOW_MS, SchedulingBench
 
@@ -133,7 +133,7 @@ def test_deleted_job_is_skipped(bench: SchedulingBench) -> None:
 
 
 def test_predecessors_claim_is_superseded_by_a_newer_one_unless_all_are_wanted(bench: SchedulingBench) -> None:
-    """A late copy of 08:01 after 08:02 went out serves nobody, except where every occurrence counts."""
+    """What was missed serves nobody once a newer one went out, except where every occurrence counts."""
     job = bench.every(60)
     everyone = bench.every(60)
     JobPolicy.objects.using(bench.alias).create(job_id=everyone.pk, catch_up="all")
@@ -144,6 +144,28 @@ def test_predecessors_claim_is_superseded_by_a_newer_one_unless_all_are_wanted(b
     new = bench.claim(DUE_MS + 60_005, epoch=2, adoptions=adopt(*old)).claimed
     assert [each.job_id for each in new] == [everyone.pk]
     assert [state for state, _, _ in bench.states(job)] == ["uncertain", "claimed"]
+
+
+def test_predecessors_claim_that_is_merely_late_is_published(bench: SchedulingBench) -> None:
+    """A batch in the hand of a killed holder is less late than a failover may be: nothing of it is lost (I3)."""
+    job = bench.every(10)
+    bench.plan()
+    old = bench.claim(NOW_MS + 10_000).claimed
+    bench.hold_lease(epoch=2)
+    bench.claim(NOW_MS + 20_000, epoch=2)
+    (new,) = bench.claim(NOW_MS + 20_005, epoch=2, adoptions=adopt(*old)).claimed
+    assert (new.job_id, new.due_at_ms) == (job.pk, NOW_MS + 10_000)
+
+
+def test_adoption_is_not_taken_for_another_schedulers_run(bench: SchedulingBench) -> None:
+    """Its run is recorded at the adopting claim's time, long after the slot was planned."""
+    old = claim_one(bench)
+    (new,) = bench.claim(LATER_MS, adoptions=adopt(old, never_started=True)).claimed
+    bench.confirm([new], now_ms=LATER_MS)
+    run = JobRun(job_id=new.job_id, runs=1, last_run_at_ms=LATER_MS, finished=False)
+    bench.outbox(LATER_MS).record_runs([run])
+    assert bench.plan(LATER_MS) == []
+    assert len(bench.claim(DUE_MS + 60_000).claimed) == 1
 
 
 def test_own_late_claim_is_not_superseded(bench: SchedulingBench) -> None:

@@ -78,9 +78,7 @@ class DispatcherBench:
             clock=self.clock,
             emit=self.events.append,
         )
-        self.dispatcher = TermDispatcher(
-            context, term=bench.term(), proved=lambda epoch, at: None, turned=lambda: None
-        )
+        self.dispatcher = TermDispatcher(context, term=bench.term(), proved=lambda epoch, at: None, turned=lambda: None)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)

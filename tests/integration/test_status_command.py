@@ -193,9 +193,7 @@ def test_overdue_jobs_fail_the_check_beyond_the_limit(alias: str) -> None:
     assert (tenant["overdue"], tenant["max_overdue_s"]) == (2, 61.0)
     code, output, complaint = fail("--check", "--json")
     assert code == 1
-    assert complaint == (
-        "Tenant 'default': 2 jobs are overdue, by up to 61.0 s (limit 60 s). Look at its holder's log and at the broker."
-    )
+    assert complaint.startswith("Tenant 'default': 2 jobs are overdue, by up to 61.0 s (limit 60 s). Look at ")
     assert json.loads(output)["tenants"] == [tenant]  # printed all the same
     assert complaint in run()
 
@@ -222,29 +220,33 @@ def test_missing_table_names_the_remedy(alias: str) -> None:
         call_command("migrate", database=alias, verbosity=0)
 
 
-@pytest.mark.parametrize("database_alias", ["postgres", "mysql"], indirect=True)
+def make_unreachable(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lead to a port where nobody listens; SQLite to a folder that is not there."""
+    for option, value in (("PORT", "1"), ("NAME", "/nowhere/db")):
+        monkeypatch.setitem(connections[alias].settings_dict, option, value)
+
+
 def test_database_that_is_away_is_named(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without ``--check``."""
-    monkeypatch.setitem(connections[alias].settings_dict, "PORT", "1")
+    make_unreachable(alias, monkeypatch)
     for arguments in ((), ("--check",)):
         code, output, complaint = fail(*arguments)
         assert (code, output) == (1, "")
         assert f"Tenant 'default': database {alias!r}: " in complaint
 
 
-@pytest.mark.parametrize("database_alias", ["postgres"], indirect=True)
+@pytest.mark.parametrize("database_alias", ["sqlite"], indirect=True)
 def test_database_that_is_away_hides_no_other_tenant(
-    alias: str, monkeypatch: pytest.MonkeyPatch, settings: Settings, _create_database: Any
+    alias: str, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     """The tenant that can be read is shown, and the exit code says that something is missing."""
-    _create_database("sqlite")
-    monkeypatch.setattr(Elsewhere, "tenants", (Tenant(key="a", alias="postgres"), Tenant(key="b", alias="sqlite")))
+    monkeypatch.setattr(Elsewhere, "tenants", (Tenant(key="a", alias="default"), Tenant(key="b", alias=alias)))
     settings.LEASED_CRON = {"TENANTS": {"BACKEND": f"{__name__}.Elsewhere"}}
-    monkeypatch.setitem(connections["postgres"].settings_dict, "PORT", "1")
+    make_unreachable("default", monkeypatch)
     code, output, complaint = fail("--json")
     assert code == 1
     assert [tenant["tenant"] for tenant in json.loads(output)["tenants"]] == ["b"]
-    assert "Tenant 'a': database 'postgres'" in complaint
+    assert "Tenant 'a': database 'default'" in complaint
 
 
 @pytest.mark.parametrize("database_alias", ["sqlite"], indirect=True)

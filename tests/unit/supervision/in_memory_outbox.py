@@ -29,7 +29,7 @@ from django_leased_cron.core.outbox import (
     UnconfirmedClaim,
     Window,
 )
-from django_leased_cron.testing import Acts, InMemoryLeaseStore
+from django_leased_cron.testing import Acts, FakeClock, InMemoryLeaseStore
 from tests.unit.core.job_rows import message
 
 CLAIMED, SKIPPED, UNCERTAIN = OccurrenceState.CLAIMED, OccurrenceState.SKIPPED, OccurrenceState.UNCERTAIN
@@ -77,10 +77,10 @@ class InMemoryOutbox:
         locked_jobs: rows of jobs that an editor holds.
         orders: what claims were asked for.
         old: how many occurrences are there to purge.
-        acts: what was done, and what is to fail.
+        acts: what was done, and what is to be slow or to fail.
     """
 
-    def __init__(self, leases: InMemoryLeaseStore) -> None:
+    def __init__(self, leases: InMemoryLeaseStore, clock: FakeClock) -> None:
         self.jobs: dict[int, Job] = {}
         self.plans: dict[int, PlannedJob] = {}
         self.changes: list[ChangedJob] = []
@@ -90,7 +90,7 @@ class InMemoryOutbox:
         self.locked_jobs: set[int] = set()
         self.orders: list[ClaimOrder] = []
         self.old = 0
-        self.acts = Acts()
+        self.acts = Acts(clock)
         self._leases = leases
         self._slots: set[tuple[int, int]] = set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
+from typing import Any
 
 from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.claiming import ClaimRules
@@ -17,22 +18,24 @@ from django_leased_cron.supervision.dispatcher import DispatchContext, TermDispa
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.testing import EventLog, FakeClock, InMemoryLeaseStore, RecordingPublisher
+from tests.unit.core.job_rows import every
 from tests.unit.supervision.in_memory_outbox import InMemoryOutbox
 
 TENANT = "acme"
+HOURLY = every(3600)
 TIMING = LeaseTiming(lease_ttl_s=30, heartbeat_s=10, poll_interval_s=0.5, rescue_after_s=1, publish_timeout_s=5)
 MOST_STEPS = 5000
 """More than any of these tests needs: a dispatcher that asks for more is spinning."""
 
 
 class Process:
-    """A process that schedules one tenant; those built ``beside`` another share its clock, its leases and its outbox."""
+    """A process that schedules one tenant; one built ``beside`` another shares its clock, leases and outbox."""
 
     def __init__(self, *, holder_id: str = "me", batch_size: int = 500, beside: Process | None = None) -> None:
         self.holder_id = holder_id
-        self.clock = beside.clock if beside else FakeClock()
-        self.leases = beside.leases if beside else InMemoryLeaseStore(self.clock)
-        self.outbox = beside.outbox if beside else InMemoryOutbox(self.leases)
+        self.clock: FakeClock = beside.clock if beside else FakeClock()
+        self.leases: InMemoryLeaseStore = beside.leases if beside else InMemoryLeaseStore(self.clock)
+        self.outbox: InMemoryOutbox = beside.outbox if beside else InMemoryOutbox(self.leases, self.clock)
         self.publisher = RecordingPublisher(self.clock)
         self.events = EventLog()
         self.proofs: list[tuple[int, BootTime]] = []
@@ -79,6 +82,25 @@ class Process:
         """Take the lease and return the term's dispatcher, before its first step."""
         term = TermKey(tenant_key=TENANT, holder_id=self.holder_id, epoch=self.take_over())
         return TermDispatcher(self.context, term=term, proved=self._note_proof, turned=self._note_turn)
+
+    def settle(self) -> TermDispatcher:
+        """Begin a term and let it come to rest."""
+        dispatcher = self.begin_term()
+        self.run(dispatcher)
+        return dispatcher
+
+    def plan(self, *job_ids: int, due_in_s: float = 0.0, inputs: str = HOURLY, **columns: Any) -> None:
+        """Add jobs that are planned already: once an hour, due now, unless said otherwise."""
+        for job_id in job_ids:
+            self.outbox.plan(job_id, inputs, due_at_ms=self.now_ms + round(due_in_s * 1000), **columns)
+
+    def sent(self) -> list[int]:
+        """Return the jobs that the broker has a message of, in its order."""
+        return [publication.headers["leased_cron"]["job_id"] for publication in self.publisher.accepted]
+
+    def count(self, act: str) -> int:
+        """Return how often the outbox was asked for an act."""
+        return self.outbox.acts.done.count(act)
 
     def lose_lease(self) -> None:
         """Have the lease taken by nobody in particular."""
