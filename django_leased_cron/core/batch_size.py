@@ -25,7 +25,7 @@ class BatchSizer:
         return max(1, min(self._largest, int(self._rate * self._batch_seconds)))
 
     def measure(self, published: int, *, seconds: float) -> None:
-        """Take note of how long a batch took; one that is small for its size says little of the rate and is left out."""
+        """Take note of how long a batch took; one small for its size says little of the rate and is left out."""
         if published < max(1, min(FIRST_BATCH, self.size) // 2) or seconds <= 0:
             return
         newest = published / seconds

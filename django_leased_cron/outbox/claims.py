@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django_leased_cron.core.database_clock import is_plausible
-from django_leased_cron.core.occurrence import CatchUp, SkipReason
+from django_leased_cron.core.occurrence import SkipReason
 from django_leased_cron.core.outbox import (
     Adoption,
     Advance,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.database_clock import DatabaseClockEstimate
 from django_leased_cron.core.events import Event
-from django_leased_cron.core.outbox import TermLost
+from django_leased_cron.core.outbox import Outbox, TermLost
 from django_leased_cron.core.publication import Accepted, Unknown
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseUnavailableError, StoreError
@@ -63,10 +63,11 @@ class DispatcherBench:
         self.outbox = FaultyOutbox(bench)
         self.publisher = RecordingPublisher(self.clock)
         self.events: list[Event] = []
+        outbox = cast(Outbox, self.outbox)  # passes every call on
         outage = OutageWatch(alias=bench.alias, doing="recording runs", emit=self.events.append)
         context = DispatchContext(
-            outbox=self.outbox,  # type: ignore[arg-type] - passes every call on
-            confirmer=Confirmer(self.outbox, clock=self.clock, outage=outage),  # type: ignore[arg-type] - the same
+            outbox=outbox,
+            confirmer=Confirmer(outbox, clock=self.clock, outage=outage),
             sightings=EpochSightings(publish_timeout_s=5),
             estimate=DatabaseClockEstimate(),
             rules=bench.rules,
