@@ -20,7 +20,7 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
     events.BatchDispatched: (
         "batch.dispatched",
         logging.DEBUG,
-        "Tenant %(tenant_key)r: sent %(sent)d, failed %(failed)d, unsent %(unsent)d, at most %(worst_lateness_ms)d ms late",
+        "Tenant %(tenant_key)r: sent %(sent)d, failed %(failed)d, unsent %(unsent)d, %(worst_lateness_ms)d ms late",
     ),
     events.JobFlagged: (
         "job.flagged",

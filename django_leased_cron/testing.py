@@ -88,10 +88,11 @@ class RecordingPublisher:
     def publish(self, publications: Sequence[Publication], *, start_deadline: BootTime) -> Iterator[PublishResult]:
         self.batches.append(publications)
         self.start_deadlines.append(start_deadline)
-        is_lost = False
+        is_lost = self.is_down
         for publication in publications:
-            if is_lost or self.is_down or self._clock.boot_time() > start_deadline:
-                yield NotStarted(publication=publication, reason="no connection, or too late")
+            too_late = self._clock.boot_time() > start_deadline
+            if is_lost or too_late:
+                yield NotStarted(publication=publication, reason="not begun", too_late=not is_lost)
                 continue
             result = self._publish_one(publication)
             is_lost = isinstance(result, NotStarted | Unknown)

@@ -31,15 +31,15 @@ def parse_planned(inputs: str, storage_zone: tzinfo) -> JobSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """The rules for one term.
+    """The rules for one pass over a tenant's jobs.
 
     Attributes:
-        first_term: the tenant was never scheduled by this app. Only then does a new plan start from the job's
-            ``last_run_at``, so that a move from ``DatabaseScheduler`` neither repeats nor loses a firing.
+        goes_on_from_last_run: the tenant was never scheduled by this app before. Only then does a new plan start from
+            the job's ``last_run_at``, so that a move from ``DatabaseScheduler`` neither repeats nor loses a firing.
     """
 
     storage_zone: tzinfo
-    first_term: bool
+    goes_on_from_last_run: bool
 
     def plan(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
         """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past."""
@@ -77,7 +77,7 @@ class Planning:
         self, change: ChangedJob, schedule: JobSchedule, *, last_run_at_ms: int | None, now_ms: int
     ) -> int | None:
         starts_from_last_run = change.kind is ChangeKind.RUN_BY_OTHER or (
-            change.kind is ChangeKind.NEW and self.first_term
+            change.kind is ChangeKind.NEW and self.goes_on_from_last_run
         )
         if starts_from_last_run and last_run_at_ms is not None and last_run_at_ms <= now_ms:
             base_ms = last_run_at_ms if schedule.start_at_ms is None else schedule.start_at_ms

@@ -50,6 +50,8 @@ class Batch:
         self.sent = 0
         self.failed = 0
         self.worst_lateness_ms = 0
+        for occurrence in reply.claimed:
+            self._hand.keep(occurrence, never_started=True)
 
     def build_publications(self) -> Sequence[Publication]:
         """Decode every claimed occurrence; what cannot be sent is settled here and harms only itself (I8)."""
@@ -58,8 +60,9 @@ class Batch:
             publication = self._build_publication(occurrence)
             if publication is not None:
                 publications.append(publication)
-                # Until its result is known: whatever interrupts the publisher, it is not forgotten.
-                self._hand.keep(occurrence, never_started=False)
+        for publication in publications:
+            # From here on it may be written; whatever interrupts the publisher, nobody can say that it was not.
+            self._hand.keep(self._by_id[publication.occurrence_id], never_started=False)
         return publications
 
     def note(self, result: PublishResult) -> None:

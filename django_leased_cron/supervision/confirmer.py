@@ -12,7 +12,6 @@ from django_leased_cron.supervision.outage import OutageWatch
 
 _CONFIRMED_AT_ONCE = 500
 _RUNS_RETRY_S = 1.0
-_MOST_RUNS_OWED = 10_000
 
 
 class Confirmer:
@@ -27,7 +26,7 @@ class Confirmer:
         self._clock = clock
         self._outage = outage
         self._settlements: defaultdict[TermKey, list[Settlement]] = defaultdict(list)
-        self._runs: list[JobRun] = []
+        self._runs: dict[int, JobRun] = {}
         self._runs_not_before = BootTime(0.0)
 
     @property
@@ -38,7 +37,8 @@ class Confirmer:
     def add(self, term: TermKey, settlements: Sequence[Settlement], runs: Sequence[JobRun]) -> None:
         if settlements:
             self._settlements[term].extend(settlements)
-        self._runs.extend(runs)
+        for run in runs:
+            self._add_run(run)
 
     def flush(self, *, predecessors_adoptable_in_ms: int | None) -> None:
         """Confirm everything; raises ``StoreError`` where the database does not."""
@@ -54,24 +54,42 @@ class Confirmer:
             del self._settlements[term]
         self._record_runs()
 
+    def _add_run(self, run: JobRun) -> None:
+        """Merge what is owed to one job: an editor's lock of an hour must not become thousands of transactions."""
+        owed = self._runs.get(run.job_id)
+        if owed is not None:
+            run = JobRun(
+                job_id=run.job_id,
+                runs=owed.runs + run.runs,
+                last_run_at_ms=max(owed.last_run_at_ms, run.last_run_at_ms),
+                finished=owed.finished or run.finished,
+            )
+        self._runs[run.job_id] = run
+
     def _record_runs(self) -> None:
         at = self._clock.boot_time()
         if not self._runs or at < self._runs_not_before:
             return
         groups: defaultdict[int, list[JobRun]] = defaultdict(list)
-        for run in self._runs:
+        for run in self._runs.values():
             groups[run.last_run_at_ms].append(run)
-        left: list[JobRun] = []
+        self._runs = {}
         for runs in groups.values():
-            try:
-                left.extend(self._outbox.record_runs(runs))
-            except CommitOutcomeUnknownError as exc:
-                self._outage.failed(exc)
-            except StoreError as exc:
-                # Bookkeeping for django-celery-beat's columns: it must not hold up a claim.
-                self._outage.failed(exc)
-                left.extend(runs)
-            else:
-                self._outage.worked()
-        self._runs = left[-_MOST_RUNS_OWED:]
-        self._runs_not_before = later(at, _RUNS_RETRY_S) if left else at
+            self._record(runs)
+        if self._runs:
+            self._runs_not_before = later(at, _RUNS_RETRY_S)
+
+    def _record(self, runs: Sequence[JobRun]) -> None:
+        try:
+            left = self._outbox.record_runs(runs)
+        except CommitOutcomeUnknownError as exc:
+            self._outage.failed(exc)
+            return
+        except StoreError as exc:
+            # Bookkeeping for django-celery-beat's columns: it must not hold up a claim.
+            self._outage.failed(exc)
+            left = runs
+        else:
+            self._outage.worked()
+        for run in left:
+            self._add_run(run)

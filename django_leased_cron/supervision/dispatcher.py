@@ -92,7 +92,7 @@ class TermDispatcher:
         self._planner = Planner(
             context.outbox,
             term=term,
-            planning=Planning(storage_zone=context.rules.storage_zone, first_term=term.epoch == 1),
+            planning=Planning(storage_zone=context.rules.storage_zone, goes_on_from_last_run=term.epoch == 1),
             poll_interval_s=context.timing.poll_interval_s,
             clock=context.clock,
             emit=context.emit,
@@ -253,11 +253,14 @@ class TermDispatcher:
         publications = batch.build_publications()
         started_at = context.clock.boot_time()
         start_deadline = later(asked_at, timing.publish_timeout_s - timing.start_margin_s)
-        for result in publisher.publish(publications, start_deadline=start_deadline):
-            batch.note(result)
-            self._turned()
+        try:
+            for result in publisher.publish(publications, start_deadline=start_deadline):
+                batch.note(result)
+                self._turned()
+        finally:
+            # Whatever went wrong with the others: what the broker accepted is to be confirmed, not published again.
+            context.confirmer.add(self._term, batch.settlements, batch.build_runs(order))
         self._sizer.measure(batch.sent, seconds=context.clock.boot_time() - started_at)
-        context.confirmer.add(self._term, batch.settlements, batch.build_runs(order))
         self._flag_malformed(order, batch)
         self._note_broker(batch)
         context.emit(

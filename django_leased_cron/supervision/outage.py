@@ -13,14 +13,14 @@ class OutageWatch:
         self._alias = alias
         self._doing = doing
         self._emit = emit
-        self._told: type[StoreError] | None = None
+        self._told: set[type[StoreError]] = set()
 
     def failed(self, error: StoreError) -> None:
-        if self._told is not type(error):
-            self._told = type(error)
+        if type(error) not in self._told:
+            self._told.add(type(error))
             self._emit(DatabaseOutage(alias=self._alias, doing=self._doing, detail=str(error)))
 
     def worked(self) -> None:
-        if self._told is not None:
-            self._told = None
+        if self._told:
+            self._told.clear()
             self._emit(DatabaseRecovered(alias=self._alias, doing=self._doing))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import Emit, JobFlagged
@@ -28,7 +29,7 @@ class Planner:
         self._emit = emit
         self._after_job_id = 0
         self._pass_took_s = 0.0
-        self._flags: list[PlanWrite] = []
+        self._flags: dict[int, PlanWrite] = {}
         self.due_at = clock.boot_time()
 
     def hurry(self) -> None:
@@ -39,7 +40,7 @@ class Planner:
 
     def flag(self, write: PlanWrite) -> None:
         """Have a malformed job un-planned at the next opportunity: until then it is due and cannot be claimed."""
-        self._flags.append(write)
+        self._flags[write.job_id] = write
         self.hurry()
 
     def is_due(self, at: BootTime) -> bool:
@@ -58,7 +59,7 @@ class Planner:
         finished = [change for change in changes if change.kind is ChangeKind.FINISHED]
         planned = [change for change in changes if change.kind is not ChangeKind.FINISHED]
         writes = [self._planning.plan(change, now_ms=now_ms) for change in planned]
-        lost = self._write([*self._flags, *writes], predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+        lost = self._write([*self._flags.values(), *writes], predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
         if lost is not None:
             return lost
         self._flags.clear()
@@ -85,6 +86,8 @@ class Planner:
             self._after_job_id = max(change.job_id for change in changes)
             self.due_at = at
             return
+        # The first pass of a tenant's first term is over: a job that appears from now on fires for nothing past.
+        self._planning = replace(self._planning, goes_on_from_last_run=False)
         pause_s = max(self._poll_interval_s, self._pass_took_s / _SHARE_OF_TIME)
         self._after_job_id = 0
         self._pass_took_s = 0.0

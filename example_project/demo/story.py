@@ -67,7 +67,9 @@ class _Story:
         if timing.rescue_after_s is not None:
             late_s = timing.rescue_after_s + timing.poll_interval_s + 0.2
             in_hand_s = late_s + timing.publish_timeout_s
-            tell(f"Promised: a holder that fails makes jobs {late_s:.1f} s late at most, {in_hand_s:.1f} s what it had in hand.")
+            tell(
+                f"Promised: a holder that fails makes jobs {late_s:.1f} s late at most, {in_hand_s:.1f} s what it had in hand."
+            )
         tell(f"A worker and {SCHEDULERS} schedulers are started; SQLite and the broker's files are in {self._folder}.")
         self._fleet.start_worker()
         tell(f"The schedulers are {', '.join(str(self._fleet.start_scheduler()) for _ in range(SCHEDULERS))}.")

@@ -121,7 +121,7 @@ class SchedulingBench:
     def plan(self, now_ms: int = NOW_MS, *, epoch: int = 1, first_term: bool = False) -> list[ChangeKind] | TermLost:
         outbox = self.outbox(now_ms)
         changes = outbox.find_changes(after_job_id=0, limit=500)
-        planning = Planning(storage_zone=self.zone, first_term=first_term)
+        planning = Planning(storage_zone=self.zone, goes_on_from_last_run=first_term)
         writes = [planning.plan(c, now_ms=now_ms) for c in changes if c.kind is not ChangeKind.FINISHED]
         lost = outbox.write_plans(writes, term=self.term(epoch), predecessors_adoptable_in_ms=None)
         return lost or [change.kind for change in changes]

@@ -171,12 +171,11 @@ def test_job_past_its_expiry_fires_nothing_more() -> None:
         planned(1, inputs=daily_at(12, crontab_timezone="Mars/Olympus")),
         planned(1, inputs=every(0)),
         planned(1, inputs="of another format"),
-        planned(1, catch_up="twice"),
     ],
-    ids=["zone", "interval", "format", "policy"],
+    ids=["zone", "interval", "format"],
 )
 def test_job_that_cannot_be_reckoned_any_more_harms_only_itself(bad: PlannedJob) -> None:
-    """A zone that the machine no longer knows; a policy that raw SQL wrote: it is named, and the others fire."""
+    """A zone that the machine no longer knows, say: it is named, and the others fire."""
     work = find(bad, planned(2), limit=1)
     assert [job.job_id for job, _ in work.malformed] == [1]
     assert slots(work) == [(2, [NOON])]

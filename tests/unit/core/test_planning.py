@@ -16,8 +16,8 @@ from django_leased_cron.core.planning import Planning
 from tests.unit.core.job_rows import daily_at, every, planning_inputs
 from tests.unit.core.timetables import DAY, HOUR, MINUTE, NOON, SECOND
 
-FIRST_TERM = Planning(storage_zone=UTC, first_term=True)
-LATER_TERM = Planning(storage_zone=UTC, first_term=False)
+FIRST_TERM = Planning(storage_zone=UTC, goes_on_from_last_run=True)
+LATER_TERM = Planning(storage_zone=UTC, goes_on_from_last_run=False)
 HOURLY = every(3600)
 YESTERDAY_AT_TEN = "2026-05-31 10:00:00.000000"
 
@@ -90,7 +90,7 @@ def test_last_run_that_cannot_be_true_is_no_starting_point(last_run_at: str | No
 
 def test_last_run_is_read_in_the_zone_of_the_database() -> None:
     """With ``USE_TZ`` off the rows hold local time."""
-    shanghai = Planning(storage_zone=ZoneInfo("Asia/Shanghai"), first_term=True)
+    shanghai = Planning(storage_zone=ZoneInfo("Asia/Shanghai"), goes_on_from_last_run=True)
     write = plan(change(ChangeKind.NEW, HOURLY, last_run_at="2026-06-01 19:30:00"), shanghai)
     assert write.next_due_at_ms == NOON + 30 * MINUTE
 

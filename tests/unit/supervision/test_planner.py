@@ -1,0 +1,181 @@
+"""Keeping the plan in step with the rows that people edit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from django_leased_cron.core.events import JobFlagged
+from django_leased_cron.core.occurrence import SkipReason
+from django_leased_cron.core.outbox import ChangedJob, ChangeKind, JobRun, TermKey, TermLost
+from django_leased_cron.core.planning import Planning, flag_planned
+from django_leased_cron.exceptions import DatabaseUnavailableError, MalformedJobError
+from django_leased_cron.supervision.planner import Planner
+from tests.unit.core.job_rows import daily_at
+from tests.unit.supervision.process import HOURLY, TENANT, TIMING, Process
+
+POLL_S = TIMING.poll_interval_s
+
+
+def start(process: Process, *, first_term: bool = False) -> Planner:
+    term = TermKey(tenant_key=TENANT, holder_id=process.holder_id, epoch=process.take_over())
+    return Planner(
+        process.outbox,
+        term=term,
+        planning=Planning(storage_zone=UTC, goes_on_from_last_run=first_term),
+        poll_interval_s=POLL_S,
+        clock=process.clock,
+        emit=process.events.append,
+    )
+
+
+def run(planner: Planner, process: Process) -> list[JobRun]:
+    result = planner.run(now_ms=process.now_ms, predecessors_adoptable_in_ms=None)
+    assert not isinstance(result, TermLost)
+    return list(result)
+
+
+def changed(job_id: int = 7, kind: ChangeKind = ChangeKind.NEW, inputs: str = HOURLY, **columns: Any) -> ChangedJob:
+    values: dict[str, Any] = {"next_due_at_ms": None, "planned_inputs": "", "last_run_at": None}
+    return ChangedJob(job_id=job_id, kind=kind, inputs=inputs, **values | columns)
+
+
+def wait_s(planner: Planner, process: Process) -> float:
+    """Return how long the planner means to rest."""
+    return planner.due_at - process.clock.boot_time()
+
+
+def test_changed_jobs_are_planned_in_one_write(process: Process) -> None:
+    """And nothing is written where nothing has changed."""
+    planner = start(process)
+    process.outbox.changes = [changed(7), changed(8)]
+    assert run(planner, process) == []
+    assert sorted(process.outbox.plans) == [7, 8]
+    assert process.outbox.plans[7].next_due_at_ms == process.now_ms + 3_600_000
+    assert process.count("write_plans") == 1
+    run(planner, process)
+    assert process.count("write_plans") == 1
+
+
+def test_one_off_that_is_still_switched_on_is_told_to_be_finished(process: Process) -> None:
+    """Its holder died between the firing and the bookkeeping; no run is counted twice, and no plan is made."""
+    process.outbox.changes = [changed(7, ChangeKind.FINISHED), changed(8)]
+    runs = run(start(process), process)
+    assert runs == [JobRun(job_id=7, runs=0, last_run_at_ms=process.now_ms, finished=True)]
+    assert [*process.outbox.plans] == [8]
+
+
+def test_malformed_job_is_flagged_and_the_others_are_planned(process: Process) -> None:
+    """Told with the reason that a person finds in admin."""
+    process.outbox.changes = [changed(7, inputs=daily_at(25)), changed(8)]
+    run(start(process), process)
+    [flagged] = process.events.of(JobFlagged)
+    assert flagged.job_id == 7
+    assert flagged.error.startswith("crontab_hour")
+    assert [*process.outbox.plans] == [8]
+
+
+def test_long_pass_goes_on_where_it_stopped(process: Process) -> None:
+    """A part at a time, one after the other, with claims in between."""
+    planner = start(process)
+    process.outbox.changes = [changed(job_id) for job_id in range(1, 1101)]
+    for planned in (500, 1000):
+        run(planner, process)
+        assert len(process.outbox.plans) == planned
+        assert planner.is_due(process.clock.boot_time())
+        assert not planner.is_overdue(process.clock.boot_time())
+    run(planner, process)
+    assert len(process.outbox.plans) == 1100
+    assert wait_s(planner, process) == POLL_S
+
+
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, POLL_S), (0.02, POLL_S), (1.0, 20.0)])
+def test_pass_takes_no_more_than_its_share_of_a_core(process: Process, took_s: float, rest_s: float) -> None:
+    """5 %: over many jobs it is repeated less often."""
+    planner = start(process)
+    process.outbox.acts.seconds["find_changes"] = took_s
+    run(planner, process)
+    assert wait_s(planner, process) == pytest.approx(rest_s)
+
+
+def test_all_parts_of_a_pass_count_as_one(process: Process) -> None:
+    """Three parts of a second each: a minute of rest."""
+    planner = start(process)
+    process.outbox.acts.seconds["find_changes"] = 1.0
+    process.outbox.changes = [changed(job_id) for job_id in range(1, 1101)]
+    for _ in range(3):
+        run(planner, process)
+    assert wait_s(planner, process) == pytest.approx(60)
+
+
+def test_planner_is_overdue_after_a_poll_interval(process: Process) -> None:
+    """From then on it goes before due work."""
+    planner = start(process)
+    process.clock.advance(POLL_S - 0.25)
+    assert not planner.is_overdue(process.clock.boot_time())
+    process.clock.advance(0.25)
+    assert planner.is_overdue(process.clock.boot_time())
+
+
+def test_hurry_begins_a_pass_from_the_first_job(process: Process) -> None:
+    """The job that a claim met may come before where the pass has got to."""
+    planner = start(process)
+    process.outbox.changes = [changed(job_id) for job_id in range(100, 700)]
+    run(planner, process)
+    process.outbox.changes.insert(0, changed(7))
+    planner.hurry()
+    assert planner.is_overdue(process.clock.boot_time())
+    run(planner, process)
+    assert 7 in process.outbox.plans
+
+
+def test_due_work_goes_first_again_after_a_pass_that_failed(process: Process) -> None:
+    """It must not keep anything from being sent, however often it fails."""
+    planner = start(process)
+    planner.hurry()
+    process.outbox.acts.lose_request("find_changes", DatabaseUnavailableError("default", "statement timeout"))
+    with pytest.raises(DatabaseUnavailableError):
+        run(planner, process)
+    assert not planner.is_due(process.clock.boot_time())
+    assert wait_s(planner, process) == POLL_S
+
+
+def test_flag_is_written_first_and_kept_until_it_is(process: Process) -> None:
+    """Until then the job is due and nobody can claim it."""
+    planner = start(process)
+    error = MalformedJobError("crontab_timezone", "Mars/Olympus", "no such time zone on this machine")
+    planner.flag(flag_planned(job_id=7, inputs=HOURLY, next_due_at_ms=5, error=error, message_digest="d41d"))
+    process.outbox.acts.lose_request("write_plans", DatabaseUnavailableError("default", "lock timeout"))
+    with pytest.raises(DatabaseUnavailableError):
+        run(planner, process)
+    assert process.events == []
+    run(planner, process)
+    [write] = process.outbox.written
+    assert (write.replaced_inputs, write.replaced_due_at_ms, write.message_digest) == (HOURLY, 5, "d41d")
+    assert (write.replaced_because, write.error) == (SkipReason.MALFORMED, str(error))
+    run(planner, process)
+    assert len(process.outbox.written) == 1
+
+
+def test_term_that_is_over_writes_no_plan(process: Process) -> None:
+    """A frozen holder's plan, made from rows of long ago, replaces nothing."""
+    planner = start(process)
+    process.outbox.changes = [changed(7, inputs=daily_at(25))]
+    process.lose_lease()
+    assert isinstance(planner.run(now_ms=process.now_ms, predecessors_adoptable_in_ms=None), TermLost)
+    assert process.outbox.written == []
+    assert process.events == []
+
+
+def test_only_the_first_pass_of_the_first_term_goes_on_from_last_runs(process: Process) -> None:
+    """A job switched on weeks later, in the same term, begins with its next regular slot."""
+    planner = start(process, first_term=True)
+    last_run_at = str(datetime.fromtimestamp(process.now_ms / 1000 - 90_000, UTC))
+    process.outbox.changes = [changed(7, last_run_at=last_run_at)]
+    run(planner, process)
+    assert process.outbox.plans[7].next_due_at_ms == process.now_ms - 90_000_000 + 3_600_000
+    process.outbox.changes = [changed(8, last_run_at=last_run_at)]
+    run(planner, process)
+    assert process.outbox.plans[8].next_due_at_ms == process.now_ms + 3_600_000

@@ -1,0 +1,225 @@
+"""One tenant's place in a process: what it learns, and what becomes of its term."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+
+from django_leased_cron.core.clock import later
+from django_leased_cron.core.events import DatabaseOutage, DatabaseRecovered, LoopFailed, TermEnded
+from django_leased_cron.core.lease_machine import EndReason
+from django_leased_cron.core.occurrence import OccurrenceState
+from django_leased_cron.core.outbox import TermKey
+from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseUnavailableError
+from tests.unit.core.job_rows import every
+from tests.unit.supervision.process import TENANT, TIMING, Process
+
+AWAY = DatabaseUnavailableError("default", "connection refused")
+SENT = OccurrenceState.SENT
+
+
+def win(process: Process) -> int:
+    """Have the seat win the lease now."""
+    epoch = process.take_over()
+    process.seat.won(epoch, process.clock.boot_time())
+    return epoch
+
+
+def step_until_at_rest(process: Process) -> float | None:
+    """Step as the pool does while a step is wanted at once; return in how many seconds the next one is."""
+    for _ in range(20):
+        again_at = process.seat.step(process.publisher)
+        if again_at is None or again_at > process.clock.boot_time():
+            return None if again_at is None else again_at - process.clock.boot_time()
+    raise AssertionError("the seat does not come to rest")
+
+
+def held_epoch(process: Process) -> int | None:
+    return None if process.seat.term is None else process.seat.term.epoch
+
+
+def endings(process: Process) -> list[tuple[int, EndReason]]:
+    return [(event.epoch, event.reason) for event in process.events.of(TermEnded)]
+
+
+def test_lease_that_was_won_is_scheduled_at_once(process: Process) -> None:
+    """The pool is woken; standby before that does nothing."""
+    process.plan(7)
+    assert process.seat.step(process.publisher) is None
+    assert held_epoch(process) is None
+    epoch = win(process)
+    assert process.wakes == 1
+    assert process.seat.term == TermKey(tenant_key=TENANT, holder_id="me", epoch=epoch)
+    step_until_at_rest(process)
+    assert process.sent() == [7]
+
+
+def test_no_of_the_database_at_a_claim_ends_the_term_and_not_the_process(process: Process) -> None:
+    """Back to standby; when the lease is won again, work goes on."""
+    win(process)
+    process.lose_lease()
+    assert step_until_at_rest(process) is None
+    assert endings(process) == [(1, EndReason.DENIED)]
+    assert held_epoch(process) is None
+    process.plan(7)
+    win(process)
+    step_until_at_rest(process)
+    assert process.sent() == [7]
+
+
+@pytest.mark.parametrize("stale", [0, 2])
+def test_no_to_another_term_is_no_no_to_this_one(process: Process, stale: int) -> None:
+    """A late message names its epoch."""
+    win(process)
+    process.seat.denied(stale)
+    assert held_epoch(process) == 1
+
+
+def test_process_that_slept_through_its_lease_claims_nothing(process: Process) -> None:
+    """Frozen for a minute: the first thing it does is to end its term, whatever the row says."""
+    process.plan(7, due_in_s=10)
+    win(process)
+    step_until_at_rest(process)
+    process.clock.advance(60)
+    claims = process.count("claim")
+    assert process.seat.step(process.publisher) is None
+    assert endings(process) == [(1, EndReason.TRUST_ENDED)]
+    assert process.count("claim") == claims
+
+
+def test_claims_prove_the_term_without_any_renewal(process: Process) -> None:
+    """A holder that claims each second keeps its trust for ever."""
+    process.plan(7, inputs=every(1))
+    win(process)
+    for _ in range(90):
+        step_until_at_rest(process)
+        process.clock.advance(1)
+    assert endings(process) == []
+    assert len(process.publisher.accepted) == 90
+
+
+def test_database_that_does_not_answer_stops_nothing_and_forgets_nothing(process: Process) -> None:
+    """Until trust runs out: not knowing is not losing. One line when it begins, one when it is over."""
+    process.plan(7)
+    win(process)
+    for _ in range(20):
+        process.outbox.acts.lose_request("claim", AWAY)
+        assert step_until_at_rest(process) == pytest.approx(0.2)
+        process.clock.advance(1)
+    assert held_epoch(process) == 1
+    step_until_at_rest(process)
+    assert process.sent() == [7]
+    assert len(process.events.of(DatabaseOutage)) == 1
+    assert len(process.events.of(DatabaseRecovered)) == 1
+
+
+def test_error_of_ours_is_told_and_the_loop_goes_on(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant is not left alone for it."""
+    error = ZeroDivisionError()
+    process.plan(7)
+    win(process)
+    with monkeypatch.context() as broken:
+        broken.setattr(process.outbox, "claim", Mock(side_effect=error))
+        assert step_until_at_rest(process) == pytest.approx(0.2)
+    [failed] = process.events.of(LoopFailed)
+    assert failed.error is error
+    step_until_at_rest(process)
+    assert process.sent() == [7]
+
+
+def test_what_an_earlier_term_published_is_confirmed_without_a_lease(process: Process) -> None:
+    """P2: an old term may and must, for as long as it takes; the seat asks to be stepped until it is done."""
+    process.plan(7)
+    win(process)
+    for _ in range(3):
+        process.outbox.acts.lose_request("confirm", AWAY)
+        assert step_until_at_rest(process) == pytest.approx(0.2)
+        process.seat.denied(1)
+    assert held_epoch(process) is None
+    assert step_until_at_rest(process) is None
+    assert process.outbox.states() == [SENT]
+
+
+def test_lost_reply_of_the_last_confirm_is_asked_for_again(process: Process) -> None:
+    """Unknown is not done."""
+    process.plan(7)
+    win(process)
+    process.outbox.acts.lose_reply("confirm", CommitOutcomeUnknownError("default", "lost"))
+    step_until_at_rest(process)
+    process.seat.denied(1)
+    step_until_at_rest(process)
+    assert process.count("confirm") == 2
+
+
+def test_new_term_remembers_nothing_of_the_old_one(process: Process) -> None:
+    """A job planned in memory is gone with its term: the plan is read anew."""
+    process.plan(7, due_in_s=5)
+    win(process)
+    step_until_at_rest(process)
+    process.seat.denied(1)
+    del process.outbox.plans[7]
+    win(process)
+    process.clock.advance(10)
+    step_until_at_rest(process)
+    assert process.outbox.orders[-1].advances == []
+    assert process.outbox.orders[-1].term.epoch == 2
+
+
+def test_loop_that_is_not_stepped_is_stuck(process: Process) -> None:
+    """From half a lease on; a step, a message and a won lease turn it."""
+    limit_s = TIMING.loop_stalled_after_s
+    process.clock.advance(limit_s)
+    assert process.seat.has_turned_within(limit_s)
+    process.clock.advance(0.1)
+    assert not process.seat.has_turned_within(limit_s)
+    win(process)
+    assert process.seat.has_turned_within(0)
+    process.clock.advance(100)
+    process.seat.step(process.publisher)
+    assert process.seat.has_turned_within(0)
+
+
+def test_draining_seat_records_what_it_published_and_claims_nothing(process: Process) -> None:
+    """Whatever is due."""
+    process.plan(7)
+    win(process)
+    process.outbox.acts.lose_request("confirm", AWAY)
+    step_until_at_rest(process)
+    process.plan(8)
+    wakes = process.wakes
+    process.seat.drain()
+    assert process.wakes == wakes + 1
+    assert not process.seat.is_drained
+    assert step_until_at_rest(process) is None
+    assert process.seat.is_drained
+    assert process.sent() == [7]
+    assert process.outbox.states() == [SENT]
+
+
+def test_seat_is_drained_only_after_it_was_asked_to_be(process: Process) -> None:
+    """An idle one may claim at any moment."""
+    assert not process.seat.is_drained
+
+
+def test_released_term_is_over(process: Process) -> None:
+    """And nothing is claimed in its name."""
+    win(process)
+    step_until_at_rest(process)
+    process.seat.released(1)
+    assert held_epoch(process) is None
+    assert endings(process) == [(1, EndReason.RELEASED)]
+    process.clock.advance(1)
+    claims = process.count("claim")
+    assert step_until_at_rest(process) is None
+    assert process.count("claim") == claims
+
+
+def test_lease_won_long_ago_is_not_believed_in(process: Process) -> None:
+    """The reply took longer than the lease."""
+    asked_at = process.clock.boot_time()
+    epoch = process.take_over()
+    process.clock.advance(TIMING.lease_ttl_s)
+    process.seat.won(epoch, asked_at)
+    assert held_epoch(process) is None
+    assert later(asked_at, TIMING.lease_ttl_s) == process.clock.boot_time()
