@@ -1,7 +1,8 @@
 # The one list of commands. `make help` prints it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage demo bench clean
+.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage demo docs bench \
+	clean
 
 # More options for pytest: make test-unit ARGS="-k lease"
 ARGS ?=
@@ -24,6 +25,7 @@ comma := ,
 STAMP := .venv/installed$(MYSQL_EXTRA)
 SECOND_STAMP := .venv-second/installed
 DEMO_STAMP := .venv-demo/installed
+DOCS_STAMP := .venv-docs/installed
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,11 +68,15 @@ coverage: $(STAMP) ## Which lines and branches the tests below acceptance run
 demo: $(DEMO_STAMP) ## Three schedulers, one is killed, one frozen, one stopped: watch what happens (no server needed)
 	.venv-demo/bin/python -m example_project.demo
 
+docs: $(DOCS_STAMP) ## Build the documentation into docs/_build/html; a warning is an error
+	.venv-docs/bin/sphinx-build -n -W --keep-going --quiet -b html docs docs/_build/html
+
 bench: $(STAMP) ## Ten thousand jobs due at one instant, beside a bare apply_async loop
 	$(BIN)/python -m benchmarks.storm
 
 clean: ## Remove what these commands made
-	rm -rf .venv .venv-demo .venv-second .example build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-demo .venv-docs .venv-second .example build dist docs/_build .coverage* .hypothesis .mypy_cache \
+		.pytest_cache .ruff_cache
 
 $(STAMP): pyproject.toml
 	$(call make_venv,.venv,$(PYTHON))
@@ -89,6 +95,11 @@ $(SECOND_STAMP): pyproject.toml
 $(DEMO_STAMP): pyproject.toml
 	$(call make_venv,.venv-demo,$(PYTHON))
 	.venv-demo/bin/python $(PIP_INSTALL) .
+	@touch $@
+
+$(DOCS_STAMP): pyproject.toml
+	$(call make_venv,.venv-docs,$(PYTHON))
+	.venv-docs/bin/python $(PIP_INSTALL) '.[docs]'
 	@touch $@
 
 define make_venv

@@ -8,7 +8,7 @@ at once or not at all; races are for tests on a real database.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -127,16 +127,16 @@ class Acts:
         self.seconds: dict[str, float] = {}
         self._clock = clock
         self._lock = threading.RLock()
-        self._lost_requests: dict[str, StoreError] = {}
-        self._lost_replies: dict[str, StoreError] = {}
+        self._lost_requests: defaultdict[str, list[StoreError]] = defaultdict(list)
+        self._lost_replies: defaultdict[str, list[StoreError]] = defaultdict(list)
 
-    def lose_request(self, name: str, error: StoreError) -> None:
-        """Fail the next act of this name before it has changed anything."""
-        self._lost_requests[name] = error
+    def lose_request(self, name: str, error: StoreError, *, times: int = 1) -> None:
+        """Fail the next acts of this name before they have changed anything."""
+        self._lost_requests[name] += [error] * times
 
-    def lose_reply(self, name: str, error: StoreError) -> None:
-        """Fail the next act of this name after it has been done."""
-        self._lost_replies[name] = error
+    def lose_reply(self, name: str, error: StoreError, *, times: int = 1) -> None:
+        """Fail the next acts of this name after they have been done."""
+        self._lost_replies[name] += [error] * times
 
     @contextmanager
     def act(self, name: str) -> Iterator[None]:
@@ -144,11 +144,11 @@ class Acts:
         with self._lock:
             self.done.append(name)
             self._clock.advance(self.seconds.get(name, 0.0))
-            if name in self._lost_requests:
-                raise self._lost_requests.pop(name)
+            if self._lost_requests[name]:
+                raise self._lost_requests[name].pop()
             yield
-            if name in self._lost_replies:
-                raise self._lost_replies.pop(name)
+            if self._lost_replies[name]:
+                raise self._lost_replies[name].pop()
 
 
 class InMemoryLeaseStore:

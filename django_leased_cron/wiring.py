@@ -26,8 +26,8 @@ from django_leased_cron.lease_store import build_lease_store, build_wake_ups
 from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
 from django_leased_cron.publishing import build_publisher
 from django_leased_cron.supervision.confirmer import Confirmer
+from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
-from django_leased_cron.supervision.dispatcher import DispatchContext
 from django_leased_cron.supervision.keeper import LeaseKeeper
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat

@@ -29,13 +29,12 @@ from celery.signals import worker_process_init, worker_ready
 from django.db import Error as DatabaseError
 from django.db import connections
 from django.db.models import Case, F, Q, QuerySet, Value, When
-from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 
 from django_leased_cron.conf import get_settings
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.current import CurrentOccurrence, read_occurrence
-from django_leased_cron.database import build_dialect
+from django_leased_cron.database.now import read_now_ms
 from django_leased_cron.models import Occurrence
 from django_leased_cron.tenants import find_tenant_alias
 
@@ -214,11 +213,6 @@ class RunRecord:
                 with contextlib.suppress(DatabaseError):  # broken, or what is wrong will be seen at the next try
                     connection.close()
             time.sleep(min(_FIRST_PAUSE_S * 2 ** (failures - 1), _LONGEST_PAUSE_S))
-
-
-def read_now_ms(alias: str) -> RawSQL:
-    """Return the expression that reads a database's own clock, in milliseconds since the Unix epoch."""
-    return RawSQL(build_dialect(alias).now_ms, ())  # noqa: S611 - a constant of ours
 
 
 def _describe(error: Exception) -> str:

@@ -20,9 +20,9 @@ from django_leased_cron.admin.job_filters import PlanFilter
 from django_leased_cron.admin.outcomes import describe_outcome, find_lateness_ms, has_failed
 from django_leased_cron.admin.pauses import PauseForm
 from django_leased_cron.admin.policies import JobPolicyInline
+from django_leased_cron.database.now import read_now_ms
 from django_leased_cron.display import show_distance, show_instant
 from django_leased_cron.models import JobPolicy, Occurrence
-from django_leased_cron.worker import read_now_ms
 
 
 class JobAdmin(PeriodicTaskAdmin):  # type: ignore[misc]  # django-celery-beat has no types

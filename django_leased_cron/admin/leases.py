@@ -11,10 +11,10 @@ from django.utils.translation import gettext_lazy as _
 
 from django_leased_cron.admin.machine_state import MachineStateAdmin, instant_column
 from django_leased_cron.conf import get_settings
+from django_leased_cron.database.now import read_now_ms
 from django_leased_cron.display import show_distance
 from django_leased_cron.models import SchedulerLease, SchedulerProcess
 from django_leased_cron.status import is_live, is_seen
-from django_leased_cron.worker import read_now_ms
 
 
 @admin.register(SchedulerLease)

@@ -23,6 +23,7 @@ from django_leased_cron.core.outbox import (
     TermLost,
     UnconfirmedClaim,
 )
+from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE, TENANT_POLICY
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseClockError, StoreError
@@ -74,22 +75,7 @@ class ClaimTransaction:
         now = dialect.now_ms
         self._read_clock = f"""SELECT {now}, (SELECT COUNT(*) FROM {TENANT_POLICY}
             WHERE tenant_key = %(tenant_key)s AND paused AND COALESCE(paused_until_ms, {now} + 1) > {now})"""
-        # (b), whose snapshot is newer than the lock: an edit committed before the lock was granted is seen here (I5).
-        self._examine = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms,
-            CASE WHEN p.id IS NULL THEN 'deleted'
-                WHEN NOT p.enabled THEN 'disabled'
-                WHEN {dialect.differs("s.inputs", planning_inputs(dialect))} THEN '{_TO_PLANNER}'
-                WHEN {run_by_other(dialect)} THEN '{_TO_PLANNER}'
-                WHEN jp.paused AND COALESCE(jp.paused_until_ms, %(now_ms)s + 1) > %(now_ms)s THEN 'paused'
-                WHEN jp.overlap = 'skip' AND EXISTS (
-                    SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = s.job_id
-                    AND o.state IN ('claimed', 'sent', 'running')
-                    AND COALESCE(o.started_at_ms, o.claimed_at_ms) > %(now_ms)s - jp.longest_run_s * 1000
-                ) THEN 'overlap'
-                ELSE '' END
-            FROM {STATE} AS s LEFT JOIN {JOB} AS p ON p.id = s.job_id {SCHEDULE_JOINS}
-            LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = s.job_id
-            WHERE {dialect.any_of("s.job_id", "job_ids")}"""
+        self._examine = _examine(dialect)
         self._insert = insert_occurrences(dialect)
         # Names the plan it replaces; only guarded transactions write plans, so the row is as the window read it or
         # as this term's own later write left it.
@@ -194,6 +180,28 @@ class ClaimTransaction:
             reason = SkipReason(verdict) if verdict else SkipReason.PAUSED if paused else None
             _apply(decision, advance, reason, now_ms=now_ms, epoch=epoch)
         return decision
+
+
+def _examine(dialect: Dialect) -> str:
+    """Return statement (b): what the rows of due jobs say now.
+
+    Its snapshot is newer than the lock: an edit committed before the lock was granted is seen here (I5).
+    """
+    return f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms,
+        CASE WHEN p.id IS NULL THEN 'deleted'
+            WHEN NOT p.enabled THEN 'disabled'
+            WHEN {dialect.differs("s.inputs", planning_inputs(dialect))} THEN '{_TO_PLANNER}'
+            WHEN {run_by_other(dialect)} THEN '{_TO_PLANNER}'
+            WHEN jp.paused AND COALESCE(jp.paused_until_ms, %(now_ms)s + 1) > %(now_ms)s THEN 'paused'
+            WHEN jp.overlap = 'skip' AND EXISTS (
+                SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = s.job_id
+                AND o.state IN ('claimed', 'sent', 'running')
+                AND COALESCE(o.started_at_ms, o.claimed_at_ms) > %(now_ms)s - jp.longest_run_s * 1000
+            ) THEN 'overlap'
+            ELSE '' END
+        FROM {STATE} AS s LEFT JOIN {JOB} AS p ON p.id = s.job_id {SCHEDULE_JOINS}
+        LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = s.job_id
+        WHERE {dialect.any_of("s.job_id", "job_ids")}"""
 
 
 def _apply(decision: _Decision, advance: Advance, reason: SkipReason | None, *, now_ms: int, epoch: int) -> None:

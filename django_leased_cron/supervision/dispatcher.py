@@ -11,36 +11,30 @@ raises ``StoreError`` and forgets nothing (I7).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.batch_size import BatchSizer
-from django_leased_cron.core.claiming import ClaimRules, DueWork
-from django_leased_cron.core.clock import BootTime, Clock, later
-from django_leased_cron.core.database_clock import DatabaseClockEstimate
+from django_leased_cron.core.claiming import DueWork
+from django_leased_cron.core.clock import BootTime, later
 from django_leased_cron.core.events import (
     BatchDispatched,
     BrokerOutage,
     BrokerRecovered,
     ClockSuspended,
-    Emit,
 )
 from django_leased_cron.core.outbox import (
     Adoption,
     ClaimOrder,
     ClaimReply,
-    Outbox,
     TermKey,
     TermLost,
     Window,
 )
 from django_leased_cron.core.planning import Planning, flag_planned
 from django_leased_cron.core.publication import Publisher
-from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import CommitOutcomeUnknownError
 from django_leased_cron.supervision.back_off import BackOff
 from django_leased_cron.supervision.batch import Batch
-from django_leased_cron.supervision.confirmer import Confirmer
+from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.hand import Hand
 from django_leased_cron.supervision.planner import Planner
 from django_leased_cron.supervision.predecessors import Predecessors
@@ -48,22 +42,6 @@ from django_leased_cron.supervision.predecessors import Predecessors
 _WINDOW = 50
 _PURGE_EVERY_S = 60.0
 _PURGED_AT_ONCE = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchContext:
-    """What a tenant's dispatchers share from term to term."""
-
-    outbox: Outbox
-    confirmer: Confirmer
-    sightings: EpochSightings
-    estimate: DatabaseClockEstimate
-    rules: ClaimRules
-    timing: LeaseTiming
-    batch_size: int
-    history_retention_s: float
-    clock: Clock
-    emit: Emit
 
 
 class TermDispatcher:

@@ -25,7 +25,8 @@ from django_leased_cron.core.lease_machine import (
 from django_leased_cron.core.outbox import TermKey, TermLost
 from django_leased_cron.core.publication import Publisher
 from django_leased_cron.exceptions import StoreError
-from django_leased_cron.supervision.dispatcher import DispatchContext, TermDispatcher
+from django_leased_cron.supervision.dispatch_context import DispatchContext
+from django_leased_cron.supervision.dispatcher import TermDispatcher
 from django_leased_cron.supervision.outage import OutageWatch
 
 _RETRY_S = 0.2

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from django_leased_cron.core.occurrence import build_task_id
-from django_leased_cron.models import CatchUpChoice, JobPolicy
 
 EACH_SECOND = ("alpha", "beta", "gamma")
 EACH_MINUTE = "minutely"
@@ -63,7 +62,4 @@ def _create(name: str, *, every_s: int, first_due_at_s: int) -> Job:
         interval=interval,
         start_time=datetime.fromtimestamp(first_due_at_s, UTC),
     )
-    # Every occurrence counts here. By default a claim that a dead process left behind is given up once a later
-    # occurrence of its job has been dispatched, which for a job of each second is always so.
-    JobPolicy.objects.create(job=row, catch_up=CatchUpChoice.ALL)
     return Job(id=row.pk, name=name, first_due_at_ms=first_due_at_s * 1000, every_ms=every_s * 1000)

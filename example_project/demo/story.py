@@ -67,9 +67,7 @@ class _Story:
         if timing.rescue_after_s is not None:
             late_s = timing.rescue_after_s + timing.poll_interval_s + 0.2
             in_hand_s = late_s + timing.publish_timeout_s
-            tell(
-                f"Promised: a holder that fails makes jobs {late_s:.1f} s late at most, {in_hand_s:.1f} s what it had in hand."
-            )
+            tell(f"Promised where a holder fails: {late_s:.1f} s late at most, {in_hand_s:.1f} s what it had in hand.")
         tell(f"A worker and {SCHEDULERS} schedulers are started; SQLite and the broker's files are in {self._folder}.")
         self._fleet.start_worker()
         tell(f"The schedulers are {', '.join(str(self._fleet.start_scheduler()) for _ in range(SCHEDULERS))}.")
@@ -82,7 +80,7 @@ class _Story:
         first_s = math.ceil(time.time()) + 2
         jobs = create_jobs(first_due_at_s=first_s, minutely_due_at_s=first_s + MINUTELY_AT)
         *names, last = [job.name for job in jobs]
-        tell(f"Jobs are added: {', '.join(names)}, due each second, and {last}, due each minute; catch-up: all.")
+        tell(f"Jobs are added: {', '.join(names)}, due each second, and {last}, due each minute.")
         if not self._wait(lambda: JobState.objects.filter(next_due_at_ms__isnull=False).count() == len(jobs)):
             message = "the jobs were not planned"
             raise DemoError(message, self._fleet.read_logs())

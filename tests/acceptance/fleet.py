@@ -197,6 +197,11 @@ class Fleet:
             within_s=within_s,
         )
 
+    def wait_for_confirms(self) -> None:
+        """Wait until nothing is in anybody's hand, a predecessor's batch included."""
+        within_s = self.timing.publish_timeout_s + _SETTLE_S
+        wait_until(lambda: not self.read_claimed(), "all claims to be confirmed", within_s=within_s)
+
     def settle(self, jobs: Jobs, *, until_ms: int) -> Account:
         """Wait until all that came due before ``until_ms`` is dealt with, and compare it with what arrived and ran.
 

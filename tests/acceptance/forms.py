@@ -16,8 +16,6 @@ SCALED: Final[Mapping[str, object]] = {
     "PUBLISH_TIMEOUT": 2,
 }
 DEFAULTS: Final[Mapping[str, object]] = {}
-EVERY_ONE_COUNTS: Final[Mapping[str, object]] = {"CATCH_UP": "all"}
-"""A batch that its holder died with is published even if a newer occurrence of the job has been published meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.forms import EVERY_ONE_COUNTS, Form, in_both_forms
+from tests.acceptance.forms import Form, in_both_forms
 from tests.acceptance.waiting import now_ms, wait_for_instant, wait_until
 
 _BOUND_MS = 10_000
@@ -17,7 +17,7 @@ _MOST_IN_HAND = 2 * 500
 @pytest.mark.parametrize("stack", ["postgres-redis"], indirect=True)
 def test_kill_the_holder_in_the_middle_of_a_storm(fleet: Fleet, form: Form, report: Report) -> None:
     """All of the storm reaches the broker soon after the kill, and only what was in hand is sent again."""
-    fleet.leased_cron = {**form.leased_cron, **EVERY_ONE_COUNTS}
+    fleet.leased_cron = form.leased_cron
     fleet.open_tap()
     fleet.start_supervisors(3)
     for number in range(form.storms):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.forms import EVERY_ONE_COUNTS, SCALED
 from tests.acceptance.waiting import next_second_ms, wait_for_instant
 
 _AWAY_MS = 3000
@@ -13,7 +12,6 @@ _AWAY_MS = 3000
 def test_lose_the_broker_for_some_seconds(cuttable_fleet: Fleet, report: Report) -> None:
     """Nothing is lost, everything is sent once, and nobody takes over from anybody."""
     fleet = cuttable_fleet
-    fleet.leased_cron = {**SCALED, **EVERY_ONE_COUNTS}
     fleet.migrate()
     fleet.open_tap()
     fleet.start_supervisors(2)

@@ -15,7 +15,8 @@ from django_leased_cron.core.publication import Accepted, Unknown
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseUnavailableError, StoreError
 from django_leased_cron.supervision.confirmer import Confirmer
-from django_leased_cron.supervision.dispatcher import DispatchContext, TermDispatcher
+from django_leased_cron.supervision.dispatch_context import DispatchContext
+from django_leased_cron.supervision.dispatcher import TermDispatcher
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.testing import FakeClock, RecordingPublisher
 from tests.integration.scheduling_bench import NOW_MS, SchedulingBench

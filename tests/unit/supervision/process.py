@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC
 from typing import Any
 
@@ -14,7 +15,8 @@ from django_leased_cron.core.occurrence import CatchUp, Delivery
 from django_leased_cron.core.outbox import TermKey, TermLost
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.supervision.confirmer import Confirmer
-from django_leased_cron.supervision.dispatcher import DispatchContext, TermDispatcher
+from django_leased_cron.supervision.dispatch_context import DispatchContext
+from django_leased_cron.supervision.dispatcher import TermDispatcher
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.testing import EventLog, FakeClock, InMemoryLeaseStore, RecordingPublisher
@@ -29,18 +31,32 @@ MOST_STEPS = 5000
 
 
 class Process:
-    """A process that schedules one tenant; one built ``beside`` another shares its clock, leases and outbox."""
+    """A process that schedules one tenant.
 
-    def __init__(self, *, holder_id: str = "me", batch_size: int = 500, beside: Process | None = None) -> None:
+    One built ``beside`` another shares its clock and its leases, and the outbox too if it schedules the same tenant.
+    """
+
+    def __init__(
+        self,
+        *,
+        holder_id: str = "me",
+        tenant_key: str = TENANT,
+        batch_size: int = 500,
+        beside: Process | None = None,
+    ) -> None:
         self.holder_id = holder_id
+        self.tenant_key = tenant_key
         self.clock: FakeClock = beside.clock if beside else FakeClock()
         self.leases: InMemoryLeaseStore = beside.leases if beside else InMemoryLeaseStore(self.clock)
-        self.outbox: InMemoryOutbox = beside.outbox if beside else InMemoryOutbox(self.leases, self.clock)
+        self.outbox: InMemoryOutbox = (
+            beside.outbox if beside and beside.tenant_key == tenant_key else InMemoryOutbox(self.leases, self.clock)
+        )
         self.publisher = RecordingPublisher(self.clock)
         self.events = EventLog()
         self.proofs: list[tuple[int, BootTime]] = []
         self.turns = 0
         self.wakes = 0
+        self.on_wake: Callable[[], None] = lambda: None
         outage = OutageWatch(alias="default", doing="recording runs", emit=self.events.append)
         self.context = DispatchContext(
             outbox=self.outbox,
@@ -48,7 +64,7 @@ class Process:
             sightings=EpochSightings(publish_timeout_s=TIMING.publish_timeout_s),
             estimate=DatabaseClockEstimate(),
             rules=ClaimRules(
-                tenant_key=TENANT,
+                tenant_key=tenant_key,
                 storage_zone=UTC,
                 missed_after_ms=TIMING.missed_after_ms,
                 catch_up=CatchUp.ONCE,
@@ -62,7 +78,7 @@ class Process:
             emit=self.events.append,
         )
         self.seat = TenantSeat(
-            self.context, tenant_key=TENANT, alias="default", holder_id=holder_id, wake=self._note_wake
+            self.context, tenant_key=tenant_key, alias="default", holder_id=holder_id, wake=self._note_wake
         )
 
     @property
@@ -71,16 +87,16 @@ class Process:
 
     def take_over(self) -> int:
         """Take the lease, whoever holds it, and note what was seen; return the epoch."""
-        seen = self.leases.read([TENANT]).leases[TENANT]
+        seen = self.leases.read([self.tenant_key]).leases[self.tenant_key]
         epoch = seen.epoch + 1
-        self.leases.change(TENANT, holder_id=self.holder_id, epoch=epoch)
+        self.leases.change(self.tenant_key, holder_id=self.holder_id, epoch=epoch)
         self.context.sightings.note(seen.epoch, at=self.clock.boot_time())
         self.context.sightings.note(epoch, at=self.clock.boot_time())
         return epoch
 
     def begin_term(self) -> TermDispatcher:
         """Take the lease and return the term's dispatcher, before its first step."""
-        term = TermKey(tenant_key=TENANT, holder_id=self.holder_id, epoch=self.take_over())
+        term = TermKey(tenant_key=self.tenant_key, holder_id=self.holder_id, epoch=self.take_over())
         return TermDispatcher(self.context, term=term, proved=self._note_proof, turned=self._note_turn)
 
     def settle(self) -> TermDispatcher:
@@ -104,7 +120,7 @@ class Process:
 
     def lose_lease(self) -> None:
         """Have the lease taken by nobody in particular."""
-        self.leases.change(TENANT, holder_id=FREE)
+        self.leases.change(self.tenant_key, holder_id=FREE)
 
     def step(self, dispatcher: TermDispatcher) -> BootTime:
         """Step once, in a term that is to go on."""
@@ -130,3 +146,4 @@ class Process:
 
     def _note_wake(self) -> None:
         self.wakes += 1
+        self.on_wake()

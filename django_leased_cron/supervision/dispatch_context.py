@@ -1,0 +1,30 @@
+"""What a tenant's dispatchers share from term to term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django_leased_cron.core.adoption import EpochSightings
+from django_leased_cron.core.claiming import ClaimRules
+from django_leased_cron.core.clock import Clock
+from django_leased_cron.core.database_clock import DatabaseClockEstimate
+from django_leased_cron.core.events import Emit
+from django_leased_cron.core.outbox import Outbox
+from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.supervision.confirmer import Confirmer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchContext:
+    """The tenant's ports and rules; of what a term learned, only the confirmer and the sightings outlive it."""
+
+    outbox: Outbox
+    confirmer: Confirmer
+    sightings: EpochSightings
+    estimate: DatabaseClockEstimate
+    rules: ClaimRules
+    timing: LeaseTiming
+    batch_size: int
+    history_retention_s: float
+    clock: Clock
+    emit: Emit
