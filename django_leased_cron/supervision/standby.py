@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from django_leased_cron.core.bidding import LeaseObserver, find_takeover
 from django_leased_cron.core.clock import Clock
@@ -44,6 +45,7 @@ class StandbyPoll:
         self._emit = emit
         self._observer = LeaseObserver()
         self._outage = OutageWatch(alias=store.alias, doing="looking at leases", emit=emit)
+        self._bids = OutageWatch(alias=store.alias, doing="bidding for leases", emit=emit)
         self._withheld: set[str] = set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"leased-cron-standby-{store.alias}", daemon=True)
@@ -74,6 +76,8 @@ class StandbyPoll:
         reading = self._store.read(list(self._seats))
         at = self._clock.boot_time()
         self._observer.observe(reading, at=at)
+        # Asked at most once a poll: an answer takes a while where the broker is away, and is the same for all tenants.
+        is_broker_answering = cache(self._is_broker_answering)
         held = {seat.tenant_key: term.epoch for seat in self._seats.values() if (term := seat.term) is not None}
         for tenant_key, row in sorted(reading.leases.items()):
             if self._stopping.is_set():
@@ -92,18 +96,18 @@ class StandbyPoll:
                 timing=self._timing,
                 observer=self._observer,
             )
-            if reason is not None and self._may_act(reason, tenant_key):
+            if reason is TakeoverReason.RESCUE and not is_broker_answering():
+                self._withhold(tenant_key)
+                continue
+            self._withheld.discard(tenant_key)
+            if reason is not None:
                 self._bid(seat, row, reason)
 
-    def _may_act(self, reason: TakeoverReason, tenant_key: str) -> bool:
-        """Return whether this process could do better: a broker that is down for all is nobody's reason to move."""
-        if reason is not TakeoverReason.RESCUE or self._is_broker_answering():
-            self._withheld.discard(tenant_key)
-            return True
+    def _withhold(self, tenant_key: str) -> None:
+        """Leave a rescue alone: a broker that is down for all is nobody's reason to move."""
         if tenant_key not in self._withheld:
             self._withheld.add(tenant_key)
             self._emit(RescueWithheld(tenant_key=tenant_key))
-        return False
 
     def _bid(self, seat: TenantSeat, row: LeaseRow, reason: TakeoverReason) -> None:
         asked_at = self._clock.boot_time()
@@ -111,8 +115,9 @@ class StandbyPoll:
             outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
         except StoreError as exc:
             # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
-            self._outage.failed(exc)
+            self._bids.failed(exc)
             return
+        self._bids.worked()
         if isinstance(outcome, Acquired):
             seat.sightings.note(outcome.epoch, at=self._clock.boot_time())
             self._emit(

@@ -90,8 +90,8 @@ class Account:
         )
 
 
-def draw_up(due: Iterable[Due], *, until_ms: int, messages: Iterable[Message], runs: Iterable[Run]) -> Account:
-    """Compare; what came due at ``until_ms`` or later is left out."""
+def draw_up(due: Iterable[Due], *, period: range, messages: Iterable[Message], runs: Iterable[Run]) -> Account:
+    """Compare; messages of what came due outside of the period, in milliseconds since 1970, are left out."""
     expected = {build_task_id(tenant_key="default", job_id=job_id, due_at_ms=at): (job_id, at) for job_id, at in due}
     messages_by_id: defaultdict[str, list[Message]] = defaultdict(list)
     runs_by_id: defaultdict[str, list[Run]] = defaultdict(list)
@@ -99,7 +99,7 @@ def draw_up(due: Iterable[Due], *, until_ms: int, messages: Iterable[Message], r
     for message in messages:
         if message.task_id in expected:
             messages_by_id[message.task_id].append(message)
-        elif message.due_at_ms < until_ms:
+        elif message.due_at_ms in period:
             strangers.add(message.task_id)
     for run in runs:
         if run.task_id in expected:

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from django.db import DatabaseError
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
-from tests.acceptance.account import Account, Due, Run, draw_up, read_runs
+from tests.acceptance.account import Account, Run, draw_up, read_runs
 from tests.acceptance.brokers import worker_queue
 from tests.acceptance.databases import migrate
 from tests.acceptance.jobs import Jobs, add_jobs, remove_jobs
@@ -209,29 +209,28 @@ class Fleet:
         """
         wait_for_instant(until_ms)
         within_s = self.timing.publish_timeout_s + _SETTLE_S
-        due = jobs.due_until(until_ms)
-        try_until(lambda: self._is_dealt_with(self._draw_account(due, until_ms)), within_s=within_s, every_s=0.1)
-        return self._draw_account(due, until_ms)
+        try_until(lambda: self._is_dealt_with(self._draw_account(jobs, until_ms)), within_s=within_s, every_s=0.1)
+        return self._draw_account(jobs, until_ms)
 
     def finish(self, jobs: Jobs, *, until_ms: int) -> Account:
         """Settle, stop all supervisors, let the worker come to the end of its queue, and compare."""
         self.settle(jobs, until_ms=until_ms)
         self.stop_supervisors()
-        try_until(self._is_worker_through, within_s=_SETTLE_S, every_s=0.1)
-        return self._draw_account(jobs.due_until(until_ms), until_ms)
+        if self._worker is not None:
+            wait_until(self._is_worker_through, "every message to be run or dropped", within_s=_SETTLE_S, every_s=0.1)
+        return self._draw_account(jobs, until_ms)
 
     # Inside
 
-    def _draw_account(self, due: Collection[Due], until_ms: int) -> Account:
-        return draw_up(due, until_ms=until_ms, messages=tuple(self.tap.messages), runs=self.read_runs())
+    def _draw_account(self, jobs: Jobs, until_ms: int) -> Account:
+        period = range(jobs.first_due_ms, until_ms)
+        return draw_up(jobs.due_until(until_ms), period=period, messages=self.tap.messages, runs=self.read_runs())
 
     def _is_dealt_with(self, account: Account) -> bool:
         return not (account.lost or (self._worker and account.not_run) or self.read_claimed())
 
     def _is_worker_through(self) -> bool:
-        """Whether every message was run or dropped."""
-        if self._worker is None:
-            return True
+        assert self._worker is not None
         dropped = self._worker.read_log().count("Dropped a second copy")
         return len(self.read_runs()) + dropped == len(self.tap.messages)
 

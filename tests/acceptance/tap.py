@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -42,7 +41,7 @@ class Tap:
         self._app.conf.update(broker.direct_settings, task_default_queue=broker.queue)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.messages: deque[Message] = deque()
+        self.messages: list[Message] = []  # only ever appended to, so it may be looped over meanwhile
 
     def __enter__(self) -> Tap:
         self._thread.start()

@@ -21,6 +21,7 @@ def test_start_before_the_database(cuttable_fleet: Fleet) -> None:
     fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
     supervisor.wait_for_line("looking at leases works again")
     fleet.stop_supervisors()
+    assert "Traceback" not in supervisor.read_log()
 
 
 def test_start_before_migrate(cuttable_fleet: Fleet) -> None:
@@ -36,6 +37,7 @@ def test_start_before_migrate(cuttable_fleet: Fleet) -> None:
     fleet.wait_for_message(jobs, due_from_ms=jobs.first_due_ms)
     supervisor.wait_for_line("looking at leases works again")
     fleet.stop_supervisors()
+    assert "Traceback" not in supervisor.read_log()
 
 
 def test_start_before_the_broker(cuttable_fleet: Fleet) -> None:
@@ -51,6 +53,7 @@ def test_start_before_the_broker(cuttable_fleet: Fleet) -> None:
     fleet.broker.line.restore()
 
     account = fleet.finish(jobs, until_ms=next_second_ms())
-    supervisor.read_log().index("the broker takes messages again")
+    assert "the broker takes messages again" in supervisor.read_log()
+    assert "Traceback" not in supervisor.read_log()
     assert not account.lost
     assert not account.sent_again

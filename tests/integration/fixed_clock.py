@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from django_leased_cron import job_listing, status, worker
-from django_leased_cron.database import build_dialect
+from django_leased_cron import job_listing, status
+from django_leased_cron.database import build_dialect, now
 from django_leased_cron.database.dialect import Dialect
 
 NOW: Final = "2027-01-15T08:00:00.000Z"
@@ -23,5 +23,5 @@ def fix_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(alias: str) -> Dialect:
         return cast(Dialect, dataclasses.replace(cast(Any, build_dialect(alias)), now_ms=str(NOW_MS)))
 
-    for module in (job_listing, status, worker):
+    for module in (job_listing, status, now):
         monkeypatch.setattr(module, "build_dialect", build)

@@ -131,7 +131,7 @@ def test_no_more_seats_are_stepped_at_once_than_there_are_threads(bench: Bench) 
 @one_thread
 def test_seat_is_stepped_again_when_its_time_has_come(bench: Bench) -> None:
     """At once if that has passed, and in the order of their times."""
-    acme, umbra, _ = bench.seats
+    acme, umbra, globex = bench.seats
     acme.again_at = bench.clock.boot_time()
     bench.pool.wake("acme")
     acme.pass_through()
@@ -141,10 +141,14 @@ def test_seat_is_stepped_again_when_its_time_has_come(bench: Bench) -> None:
     umbra.again_at = later(bench.clock.boot_time(), 3599)
     bench.pool.wake("umbra")
     umbra.pass_through()
+    bench.pool.wake("globex")
+    globex.pass_through()
     assert acme.begun.empty()
+    assert umbra.begun.empty()
+    umbra.again_at = None
     bench.clock.advance(3600)
     bench.pool.wake("globex")  # the clock is a fake: somebody must make the pool look at it
-    for seat in reversed(bench.seats):
+    for seat in (globex, umbra, acme):
         seat.pass_through()
 
 
