@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_leased_cron.core.batch_size import FIRST_BATCH, BatchSizer
@@ -59,6 +59,7 @@ def test_slow_batch_does_not_keep_the_following_ones_small_for_ever() -> None:
     assert 240 <= [*sizes(sizer, rate=1000, batches=20)][-1] <= 250
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 1000), st.just(0) | st.floats(1e-6, 100)), max_size=10), st.integers(1, 1000))
 def test_batch_has_at_least_one_and_no_more_than_the_setting(batches: list[tuple[int, float]], largest: int) -> None:
     """Whatever was measured."""

@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_leased_cron.core.occurrence import SkipReason
@@ -154,6 +154,7 @@ def test_finished_job_that_is_edited_is_planned_from_now() -> None:
     assert write.next_due_at_ms == NOON + HOUR
 
 
+@settings(max_examples=50)
 @given(
     kind=st.sampled_from([ChangeKind.NEW, ChangeKind.EDITED]),
     every_s=st.integers(1, 10**7),

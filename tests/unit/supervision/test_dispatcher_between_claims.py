@@ -41,11 +41,11 @@ def test_due_work_goes_before_the_first_pass(process: Process) -> None:
 
 def test_planner_keeps_its_turn_in_a_storm(process: Process) -> None:
     """Something is always due, and edits are noticed within the poll interval and a second all the same."""
-    process.plan(*range(2000))
+    process.plan(*range(600))
     process.publisher.seconds_each = 0.01
     dispatcher = process.begin_term()
     pass_at, longest = process.clock.boot_time(), 0.0
-    while len(process.publisher.accepted) < 2000:
+    while len(process.publisher.accepted) < 600:
         before = process.count("find_changes")
         process.step(dispatcher)
         if process.count("find_changes") > before:

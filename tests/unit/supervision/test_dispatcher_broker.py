@@ -109,6 +109,18 @@ def test_outage_and_recovery_are_told_once_each(process: Process) -> None:
         process.clock.advance(56)
 
 
+def test_outage_that_is_met_by_asking_first_is_told_too(process: Process) -> None:
+    """The claim took too long to publish anything; by the time it is tried again, the broker is away."""
+    process.plan(1)
+    process.outbox.acts.seconds["claim"] = 3.0
+    dispatcher = process.begin_term()
+    process.step(dispatcher)
+    assert process.events.of(BrokerOutage) == []
+    process.publisher.is_down = True
+    process.run(dispatcher, seconds=60)
+    assert [event.in_hand for event in process.events.of(BrokerOutage)] == [1]
+
+
 def test_delay_of_the_next_try_starts_small_again_after_a_recovery(process: Process) -> None:
     """Another hiccup is another story."""
     process.plan(1, inputs=every(60))
