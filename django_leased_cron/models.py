@@ -195,6 +195,23 @@ class JobState(models.Model):
         return f"job {self.pk}"
 
 
+class JobEdit(models.Model):
+    """A row that was edited, noted by a trigger in the editor's transaction and taken by the holder's planner.
+
+    ``kind``: ``job``, or the kind of the schedule that jobs may share, or ``all``.
+    """
+
+    kind = models.CharField(_("kind"), max_length=10)
+    row_id = models.BigIntegerField(_("row"))
+
+    class Meta:
+        verbose_name = _("job edit")
+        verbose_name_plural = _("job edits")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.row_id}"
+
+
 class OccurrenceStateChoice(models.TextChoices):
     REQUESTED = "requested", _("requested")
     CLAIMED = "claimed", _("claimed")

@@ -228,6 +228,16 @@ class ChangedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotedChanges:
+    """What edit triggers have noted since the notes were last forgotten."""
+
+    note_ids: Sequence[int]
+    changes: Sequence[ChangedJob]
+    everything: bool
+    """A whole table was emptied, or one edit touches too many jobs to list: pass over all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWrite:
     """A new plan of one job; names the inputs it replaces. ``inputs`` empty: not planned (disabled)."""
 
@@ -280,6 +290,18 @@ class Outbox(Protocol):
 
         At most ``limit``; then the pass goes on after the last id returned. Deleted jobs come with the last part.
         """
+        ...
+
+    def find_noted_changes(self, *, limit: int) -> NotedChanges:
+        """Do the same for the rows that edit triggers have noted, at most ``limit`` notes."""
+        ...
+
+    def forget_notes(self, note_ids: Sequence[int]) -> None:
+        """Delete notes whose changes were planned. Lost, they are merely looked at again."""
+        ...
+
+    def has_edit_triggers(self) -> bool:
+        """Return whether edits are noted by triggers in this database now."""
         ...
 
     def write_plans(

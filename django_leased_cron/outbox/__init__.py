@@ -19,6 +19,7 @@ from django_leased_cron.core.outbox import (
     ClaimOrder,
     ClaimReply,
     JobRun,
+    NotedChanges,
     PlannedJob,
     PlanWrite,
     Settlement,
@@ -31,6 +32,7 @@ from django_leased_cron.core.planning_inputs import FORMAT
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.database.tables import JOB_POLICY, OCCURRENCE, STATE
 from django_leased_cron.outbox.adoptions import AdoptionStatements
+from django_leased_cron.outbox.changes import Changes
 from django_leased_cron.outbox.claims import ClaimTransaction
 from django_leased_cron.outbox.confirms import Confirmation
 from django_leased_cron.outbox.guard import LeaseGuard
@@ -61,7 +63,8 @@ class DatabaseOutbox:
         self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up, missed_after_ms=missed_after_ms)
         self._claims = ClaimTransaction(pool, guard, self._adoptions, run_slack_ms=run_slack_ms)
         self._confirms = Confirmation(pool, guard, stored_instant=self._stored_instant)
-        self._plans = Plans(pool, guard, run_slack_ms=run_slack_ms)
+        self._changes = Changes(pool, run_slack_ms=run_slack_ms)
+        self._plans = Plans(pool, guard)
         planned = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, '') AS catch_up,
             jp.catch_up_window_s, jp.jitter_s, COALESCE(jp.delivery, '') AS delivery,
             COALESCE(jp.overlap, '') AS overlap_policy
@@ -96,7 +99,16 @@ class DatabaseOutbox:
         return self._confirms.record_runs(runs)
 
     def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
-        return self._plans.find_changes(after_job_id=after_job_id, limit=limit)
+        return self._changes.find(after_job_id=after_job_id, limit=limit)
+
+    def find_noted_changes(self, *, limit: int) -> NotedChanges:
+        return self._changes.find_noted(limit=limit)
+
+    def forget_notes(self, note_ids: Sequence[int]) -> None:
+        self._changes.forget(note_ids)
+
+    def has_edit_triggers(self) -> bool:
+        return self._changes.has_triggers()
 
     def write_plans(
         self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None

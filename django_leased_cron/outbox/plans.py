@@ -1,21 +1,18 @@
-"""Noticing what differs from the plan, and writing plans.
+"""Writing plans.
 
-Rows and plans are compared in the database, so an edit is seen by whatever path it came, from whatever clock, and
-unchanged jobs cost Python nothing. Plan writes are guarded transactions that name the inputs they replace: a frozen
-holder's plan, computed from rows of long ago, can replace nothing.
+Plan writes are guarded transactions that name the inputs they replace: a frozen holder's plan, computed from rows of
+long ago, can replace nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite, TermKey, TermLost
+from django_leased_cron.core.outbox import PlanWrite, TermKey, TermLost
 from django_leased_cron.core.planning_inputs import FORMAT
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE
 from django_leased_cron.outbox.guard import LeaseGuard
-from django_leased_cron.outbox.job_rows import JOB_WITH_SCHEDULE, message_digest, planning_inputs, run_by_other
 from django_leased_cron.outbox.rows import encode_rows, insert_occurrences, skipped_row
 
 _PLAN = {
@@ -32,37 +29,14 @@ _PLAN = {
 
 
 class Plans:
-    """Reads changes of, and writes plans for, one tenant's jobs."""
+    """Writes plans for one tenant's jobs, and forgets its old history."""
 
-    def __init__(self, pool: SessionPool, guard: LeaseGuard, *, run_slack_ms: int) -> None:
+    def __init__(self, pool: SessionPool, guard: LeaseGuard) -> None:
         dialect = pool.dialect
         self._pool = pool
         self._guard = guard
         self._dialect = dialect
-        self._run_slack_ms = run_slack_ms
         self._now = dialect.now_ms
-        inputs, digest = planning_inputs(dialect), message_digest(dialect)
-        # The order of the cases: what an enabled job lacks most comes first. ELSE '' is what WHERE leaves out.
-        kind = f"""CASE WHEN NOT p.enabled THEN CASE WHEN s.inputs <> '' THEN 'disabled' ELSE '' END
-            WHEN s.job_id IS NULL OR s.inputs = '' THEN 'new'
-            WHEN s.inputs_format <> {FORMAT} THEN 'reformatted'
-            WHEN {dialect.differs("s.inputs", inputs)} THEN 'edited'
-            WHEN s.error <> '' AND s.message_digest <> {digest} THEN 'edited'
-            WHEN s.next_due_at_ms IS NOT NULL AND {run_by_other(dialect)} THEN 'run_by_other'
-            WHEN p.one_off AND s.next_due_at_ms IS NULL AND s.last_due_at_ms IS NOT NULL AND s.error = ''
-                AND NOT EXISTS (SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = p.id AND o.state = 'claimed')
-                THEN 'finished'
-            ELSE '' END"""
-        self._find_changes = f"""SELECT * FROM (
-                SELECT {kind} AS kind, p.id AS job_id, {inputs} AS inputs, s.next_due_at_ms,
-                    COALESCE(s.inputs, '') AS planned_inputs, {dialect.instant_text("p.last_run_at")} AS last_run_at,
-                    jp.jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
-                FROM {JOB_WITH_SCHEDULE} LEFT JOIN {STATE} AS s ON s.job_id = p.id
-                LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = p.id
-                WHERE p.id > %(after)s
-            ) AS changed WHERE kind <> '' ORDER BY job_id LIMIT %(limit)s"""
-        self._find_orphans = f"""SELECT s.job_id, s.next_due_at_ms, s.inputs FROM {STATE} AS s
-            LEFT JOIN {JOB} AS p ON p.id = s.job_id WHERE p.id IS NULL ORDER BY s.job_id LIMIT %(limit)s"""
         self._add = dialect.insert_or_ignore(
             STATE,
             columns=["job_id", "inputs", "inputs_format", "error", "message_digest"],
@@ -93,24 +67,6 @@ class Plans:
         done = "state NOT IN ('requested', 'claimed') AND due_at_ms < %(before_ms)s"
         self._find_old = f"SELECT id FROM {OCCURRENCE} WHERE {done} LIMIT %(limit)s"
         self._purge = f"DELETE FROM {OCCURRENCE} WHERE {dialect.any_of('id', 'ids')}"
-
-    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
-        with self._pool.transaction(reading=True) as session:
-            parameters = {"limit": limit, "after": after_job_id, "run_slack_ms": self._run_slack_ms}
-            changed = [_decode(row) for row in session.fetch(self._find_changes, parameters)]
-            orphans = [] if len(changed) == limit else session.fetch(self._find_orphans, {"limit": limit})
-        deleted = [
-            ChangedJob(
-                job_id=job_id,
-                kind=ChangeKind.DELETED,
-                inputs="",
-                next_due_at_ms=next_due_at_ms,
-                planned_inputs=inputs,
-                last_run_at=None,
-            )
-            for job_id, next_due_at_ms, inputs in orphans
-        ]
-        return [*changed, *deleted]
 
     def write(
         self, writes: Sequence[PlanWrite], term: TermKey, *, predecessors_adoptable_in_ms: int | None
@@ -156,20 +112,3 @@ class Plans:
             ids = self._dialect.id_list(deleted)
             for statement in self._sweep:
                 session.execute(statement, {"ids": ids})
-
-
-def _decode(row: tuple[Any, ...]) -> ChangedJob:
-    kind, job_id, inputs, next_due_at_ms, planned_inputs, last_run_at, jitter_s, args, kwargs, headers, digest = row
-    return ChangedJob(
-        job_id=job_id,
-        kind=ChangeKind(kind),
-        inputs=inputs,
-        next_due_at_ms=next_due_at_ms,
-        planned_inputs=planned_inputs,
-        last_run_at=last_run_at,
-        jitter_s=jitter_s or 0,
-        args=args,
-        kwargs=kwargs,
-        headers=headers,
-        message_digest=digest,
-    )

@@ -109,6 +109,10 @@ class TermDispatcher:
         self._purge(at)
         return self._find_next_step(window)
 
+    def look_for_edits(self) -> None:
+        """An edit was announced: look for it now, not at the next poll."""
+        self._planner.look_soon()
+
     def flush(self) -> None:
         """Record what was published."""
         self._context.confirmer.flush(predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms)
@@ -192,7 +196,7 @@ class TermDispatcher:
             return False
         if publisher.is_answering():
             return True
-        self._broker.failed(at)
+        self._broker_failed("it does not answer")
         return False
 
     # Claim, publish, confirm
@@ -271,14 +275,18 @@ class TermDispatcher:
                 )
 
     def _note_broker(self, batch: Batch) -> None:
-        tenant_key = self._term.tenant_key
         if batch.outage is not None:
-            if not self._broker.is_failing:
-                self._context.emit(BrokerOutage(tenant_key=tenant_key, detail=batch.outage, in_hand=len(self._hand)))
-            self._broker.failed(self._context.clock.boot_time())
+            self._broker_failed(batch.outage)
         elif self._broker.is_failing:
             self._broker.worked()
-            self._context.emit(BrokerRecovered(tenant_key=tenant_key))
+            self._context.emit(BrokerRecovered(tenant_key=self._term.tenant_key))
+
+    def _broker_failed(self, detail: str) -> None:
+        """Leave the broker alone for a while, and tell of the outage once."""
+        if not self._broker.is_failing:
+            tenant_key, in_hand = self._term.tenant_key, len(self._hand)
+            self._context.emit(BrokerOutage(tenant_key=tenant_key, detail=detail, in_hand=in_hand))
+        self._broker.failed(self._context.clock.boot_time())
 
     # Waiting
 

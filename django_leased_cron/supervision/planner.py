@@ -7,16 +7,32 @@ from dataclasses import replace
 
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import Emit, JobFlagged
-from django_leased_cron.core.outbox import ChangedJob, ChangeKind, JobRun, Outbox, PlanWrite, TermKey, TermLost
+from django_leased_cron.core.outbox import (
+    ChangedJob,
+    ChangeKind,
+    JobRun,
+    NotedChanges,
+    Outbox,
+    PlanWrite,
+    TermKey,
+    TermLost,
+)
 from django_leased_cron.core.planning import Planning
 
 _AT_ONCE = 500
+_NOTES_AT_ONCE = 5000
 _SHARE_OF_TIME = 0.05
 """A pass over many jobs is repeated only as often as this share of one core allows."""
+_SAFETY_PASS_S = 60.0
+"""How often all jobs are passed over although triggers note the edits: for what triggers do not see."""
 
 
 class Planner:
-    """Passes over a tenant's jobs, a part at a time, between the claims of one term."""
+    """Compares a tenant's jobs with their plans, between the claims of one term.
+
+    A *pass* goes over all jobs, a part at a time. Where triggers note edits, a *look* at the notes is enough, and
+    passes become rare; each pass finds out anew whether they do.
+    """
 
     def __init__(
         self, outbox: Outbox, *, term: TermKey, planning: Planning, poll_interval_s: float, clock: Clock, emit: Emit
@@ -30,13 +46,22 @@ class Planner:
         self._after_job_id = 0
         self._pass_took_s = 0.0
         self._flags: dict[int, PlanWrite] = {}
-        self.due_at = clock.boot_time()
+        self._edits_are_noted = False
+        self._pass_due_at = self._look_due_at = clock.boot_time()
+
+    @property
+    def due_at(self) -> BootTime:
+        return min(self._pass_due_at, self._look_due_at) if self._edits_are_noted else self._pass_due_at
 
     def hurry(self) -> None:
         """Begin a pass at the next opportunity: a claim has met a job that was re-scheduled."""
         self._after_job_id = 0
         self._pass_took_s = 0.0
-        self.due_at = BootTime(0.0)
+        self._pass_due_at = BootTime(0.0)
+
+    def look_soon(self) -> None:
+        """Look at the notes at the next opportunity: an edit was announced."""
+        self._look_due_at = BootTime(0.0)
 
     def flag(self, write: PlanWrite) -> None:
         """Have a malformed job un-planned at the next opportunity: until then it is due and cannot be claimed."""
@@ -47,15 +72,23 @@ class Planner:
         return at >= self.due_at
 
     def is_overdue(self, at: BootTime) -> bool:
-        """Whether due work has kept a pass waiting for so long that it goes first now."""
+        """Whether due work has kept this waiting for so long that it goes first now."""
         return at >= later(self.due_at, self._poll_interval_s)
 
     def run(self, *, now_ms: int, predecessors_adoptable_in_ms: int | None) -> Sequence[JobRun] | TermLost:
-        """Do one part of a pass; returns one-offs whose switching off is still to be recorded."""
+        """Do one part of a pass, or one look; returns one-offs whose switching off is still to be recorded."""
         started_at = self._clock.boot_time()
-        # If this fails, due work goes first again: a pass that cannot be made must not keep anything from being sent.
-        self.due_at = later(started_at, self._poll_interval_s)
-        changes = self._outbox.find_changes(after_job_id=self._after_job_id, limit=_AT_ONCE)
+        passes = not self._edits_are_noted or started_at >= self._pass_due_at
+        # If this fails, due work goes first again: what cannot be planned must not keep anything from being sent.
+        self._look_due_at = later(started_at, self._poll_interval_s)
+        if passes:
+            self._pass_due_at = self._look_due_at
+        notes: NotedChanges | None = None
+        if passes:
+            changes = self._begin_or_go_on()
+        else:
+            notes = self._outbox.find_noted_changes(limit=_NOTES_AT_ONCE)
+            changes = notes.changes
         finished = [change for change in changes if change.kind is ChangeKind.FINISHED]
         planned = [change for change in changes if change.kind is not ChangeKind.FINISHED]
         writes = [self._planning.plan(change, now_ms=now_ms) for change in planned]
@@ -63,8 +96,19 @@ class Planner:
         if lost is not None:
             return lost
         self._flags.clear()
-        self._schedule_next(changes, started_at=started_at)
+        if notes is None:
+            self._schedule_next_pass(changes, started_at=started_at)
+        elif notes.note_ids:
+            if notes.everything:
+                self.hurry()
+            self._outbox.forget_notes(notes.note_ids)
         return [JobRun(job_id=change.job_id, runs=0, last_run_at_ms=now_ms, finished=True) for change in finished]
+
+    def _begin_or_go_on(self) -> Sequence[ChangedJob]:
+        if self._after_job_id == 0:
+            # Before the rows are read: what is edited from now on is noted, or it is not.
+            self._edits_are_noted = self._outbox.has_edit_triggers()
+        return self._outbox.find_changes(after_job_id=self._after_job_id, limit=_AT_ONCE)
 
     def _write(self, writes: Sequence[PlanWrite], *, predecessors_adoptable_in_ms: int | None) -> TermLost | None:
         if not writes:
@@ -79,16 +123,16 @@ class Planner:
                 self._emit(JobFlagged(tenant_key=self._term.tenant_key, job_id=write.job_id, error=write.error))
         return None
 
-    def _schedule_next(self, changes: Sequence[ChangedJob], *, started_at: BootTime) -> None:
+    def _schedule_next_pass(self, changes: Sequence[ChangedJob], *, started_at: BootTime) -> None:
         at = self._clock.boot_time()
         self._pass_took_s += at - started_at
         if len(changes) >= _AT_ONCE:
             self._after_job_id = max(change.job_id for change in changes)
-            self.due_at = at
+            self._pass_due_at = at
             return
         # The first pass of a tenant's first term is over: a job that appears from now on fires for nothing past.
         self._planning = replace(self._planning, goes_on_from_last_run=False)
-        pause_s = max(self._poll_interval_s, self._pass_took_s / _SHARE_OF_TIME)
+        shortest_s = _SAFETY_PASS_S if self._edits_are_noted else self._poll_interval_s
+        self._pass_due_at = later(at, max(shortest_s, self._pass_took_s / _SHARE_OF_TIME))
         self._after_job_id = 0
         self._pass_took_s = 0.0
-        self.due_at = later(at, pause_s)

@@ -55,6 +55,7 @@ class TenantSeat:
         self._state: State = Standby()
         self._dispatcher: TermDispatcher | None = None
         self._draining = False
+        self._edits_announced = False
         self._turned_at = self._clock.boot_time()
         self._outage = OutageWatch(alias=alias, doing=f"scheduling tenant {tenant_key!r}", emit=self._emit)
 
@@ -85,6 +86,12 @@ class TenantSeat:
         with self._lock:
             self._state, self._dispatcher = Standby(), None
         self._emit(TermEnded(tenant_key=self.tenant_key, epoch=epoch, reason=EndReason.RELEASED))
+
+    def edits_announced(self) -> None:
+        """The database announced something: perhaps an edit of a job."""
+        if self.term is not None:
+            self._edits_announced = True
+            self._wake()
 
     def drain(self) -> None:
         """Claim nothing more; steps only record what was published."""
@@ -127,6 +134,9 @@ class TenantSeat:
         if self._draining:
             dispatcher.flush()
             return None
+        if self._edits_announced:
+            self._edits_announced = False
+            dispatcher.look_for_edits()
         return dispatcher.step(publisher)
 
     def _turned(self) -> None:

@@ -69,7 +69,9 @@ class StandbyPoll:
                 self._emit(LoopFailed(doing="looking at leases", error=exc))
             else:
                 self._outage.worked()
-            self._wake_ups.wait(self._timing.poll_interval_s)
+            if self._wake_ups.wait(self._timing.poll_interval_s):
+                for seat in self._seats.values():
+                    seat.edits_announced()
 
     def poll(self) -> None:
         """Look once and bid; raises ``StoreError``."""

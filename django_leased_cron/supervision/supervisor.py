@@ -114,12 +114,15 @@ class Supervisor:
             # A publish still hangs, or its outcome is unrecorded: the lease runs out by itself, or is rescued.
             return False
         try:
-            store.release(tenant_key=seat.tenant_key, holder_id=self._holder_id, epoch=epoch)
+            released = store.release(tenant_key=seat.tenant_key, holder_id=self._holder_id, epoch=epoch)
         except StoreError as exc:
             self._emit(DatabaseOutage(alias=store.alias, doing="releasing leases", detail=str(exc)))
             return False
-        seat.released(epoch)
-        return True
+        if released:
+            seat.released(epoch)
+        else:
+            seat.denied(epoch)
+        return released
 
     def _forget_process(self, store: LeaseStore) -> None:
         try:

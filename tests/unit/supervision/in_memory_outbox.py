@@ -21,6 +21,7 @@ from django_leased_cron.core.outbox import (
     ClaimReply,
     JobMessage,
     JobRun,
+    NotedChanges,
     PlannedJob,
     PlanWrite,
     Settlement,
@@ -71,6 +72,8 @@ class InMemoryOutbox:
         jobs: the rows that people edit; a test edits them too.
         plans: what is planned, by job id.
         changes: what the comparison of rows and plans is to find, until a plan is written for it.
+        notes_edits: whether triggers note edits.
+        noted_jobs: the jobs of ``changes`` that they have noted.
         written: the plans that were written.
         occurrences: the outbox, by id.
         runs: what django-celery-beat's rows were told.
@@ -84,6 +87,8 @@ class InMemoryOutbox:
         self.jobs: dict[int, Job] = {}
         self.plans: dict[int, PlannedJob] = {}
         self.changes: list[ChangedJob] = []
+        self.notes_edits = False
+        self.noted_jobs: set[int] = set()
         self.written: list[PlanWrite] = []
         self.occurrences: dict[int, Occurrence] = {}
         self.runs: list[JobRun] = []
@@ -171,6 +176,18 @@ class InMemoryOutbox:
     def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
         with self.acts.act("find_changes"):
             return [change for change in self.changes if change.job_id > after_job_id][:limit]
+
+    def find_noted_changes(self, *, limit: int) -> NotedChanges:
+        with self.acts.act("find_noted_changes"):
+            noted = [change for change in self.changes if change.job_id in self.noted_jobs]
+            return NotedChanges(note_ids=sorted(self.noted_jobs)[:limit], changes=noted, everything=False)
+
+    def forget_notes(self, note_ids: Sequence[int]) -> None:
+        with self.acts.act("forget_notes"):
+            self.noted_jobs.difference_update(note_ids)
+
+    def has_edit_triggers(self) -> bool:
+        return self.notes_edits
 
     def write_plans(
         self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None

@@ -50,6 +50,7 @@ def test_adopter_says_what_it_knows_never_to_have_been_started(process: Process)
     process.run(process.settle(), seconds=1)
     [order] = [order for order in process.outbox.orders if order.adoptions]
     assert [adoption.never_started for adoption in order.adoptions] == [False, True, True]
+    assert order.in_hand == {(1, 1), (2, 1), (3, 1)}
 
 
 def test_at_most_once_is_uncertain_at_once_where_it_may_have_been_published(process: Process) -> None:
@@ -99,12 +100,12 @@ def test_predecessors_claim_waits_for_a_publish_timeout(process: Process) -> Non
 
 
 def test_wait_counts_from_what_the_process_saw_before_its_own_term(process: Process) -> None:
-    """As a standby it saw the lease go on from epoch 1 three seconds ago."""
+    """As a standby it saw the lease go on from epoch 1 some seconds ago; the term waits for the very moment."""
     leave_claims(process, 1)
     process.take_over()
-    process.clock.advance(3)
+    process.clock.advance(3.25)
     dispatcher = process.begin_term()
-    process.run(dispatcher, seconds=2)
+    process.run(dispatcher, seconds=1.75)
     assert process.sent() == [1]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from django_leased_cron.core.events import ClockSuspended
@@ -12,15 +15,9 @@ from tests.unit.supervision.process import HOURLY, TIMING, Process
 HOUR_MS = 3_600_000
 
 
-def changed(kind: ChangeKind, *, planned_inputs: str = "", next_due_at_ms: int | None = None) -> ChangedJob:
-    return ChangedJob(
-        job_id=7,
-        kind=kind,
-        inputs=every(60),
-        next_due_at_ms=next_due_at_ms,
-        planned_inputs=planned_inputs,
-        last_run_at=None,
-    )
+def changed(kind: ChangeKind, **columns: Any) -> ChangedJob:
+    values: dict[str, Any] = {"next_due_at_ms": None, "planned_inputs": "", "last_run_at": None}
+    return ChangedJob(job_id=7, kind=kind, inputs=every(60), **values | columns)
 
 
 def test_idle_tenant_is_passed_over_once_a_poll_interval(process: Process) -> None:
@@ -56,16 +53,28 @@ def test_planner_keeps_its_turn_in_a_storm(process: Process) -> None:
 
 def test_job_that_a_claim_found_edited_is_planned_at_once(process: Process) -> None:
     """It is due, and nobody may claim it on its old terms: the pass does not wait for its turn."""
-    process.run(process.settle(), seconds=0.1)
-    process.plan(7)
+    process.plan(7, due_in_s=0.125)
     dispatcher = process.settle()
     process.outbox.jobs[7].inputs = every(60)
     due_at_ms = process.outbox.plans[7].next_due_at_ms
     process.outbox.changes = [changed(ChangeKind.EDITED, planned_inputs=HOURLY, next_due_at_ms=due_at_ms)]
-    process.clock.advance(3600)
+    process.clock.advance(0.125)
     process.run(dispatcher)
-    assert process.sent() == [7]
+    assert process.sent() == []
     assert process.outbox.plans[7].next_due_at_ms == process.now_ms + 60_000
+
+
+@pytest.mark.parametrize(("earlier_terms", "due_in_s"), [(0, -5), (1, 60)])
+def test_only_a_tenants_first_term_goes_on_from_last_runs(process: Process, earlier_terms: int, due_in_s: int) -> None:
+    """In a later one a new row is just new."""
+    for _ in range(earlier_terms):
+        process.take_over()
+    last_run_at = str(datetime.fromtimestamp(process.now_ms / 1000 - 65, UTC))
+    process.outbox.changes = [changed(ChangeKind.NEW, last_run_at=last_run_at)]
+    dispatcher = process.begin_term()
+    process.step(dispatcher)
+    process.step(dispatcher)
+    assert process.outbox.plans[7].next_due_at_ms == process.now_ms + due_in_s * 1000
 
 
 def test_term_is_over_when_a_plan_may_not_be_written(process: Process) -> None:

@@ -29,7 +29,7 @@ def test_right_to_publish_counts_from_before_the_claim(process: Process) -> None
 
 
 def test_what_could_not_start_in_time_is_claimed_anew(process: Process) -> None:
-    """A second each: at 0, 1 and 2 three start; the others need another claim."""
+    """A second each: at 0, 1 and 2 three start; the others need another claim. The broker is not to blame."""
     process.plan(1, 2, 3, 4, 5)
     process.publisher.seconds_each = 1.0
     dispatcher = process.settle()
@@ -37,6 +37,7 @@ def test_what_could_not_start_in_time_is_claimed_anew(process: Process) -> None:
     process.run(dispatcher, seconds=5)
     assert process.sent() == [1, 2, 3, 4, 5]
     assert [publication.attempt for publication in process.publisher.accepted] == [1, 1, 1, 2, 2]
+    assert process.events.of(BrokerOutage) == []
 
 
 # One message at fault.
@@ -92,6 +93,7 @@ def test_broker_that_answers_but_takes_nothing_is_not_hammered(
     process.publisher.answer(*[answer] * 100)
     process.run(process.settle(), seconds=10)
     assert len(process.publisher.batches) <= 15
+    assert len(process.events.of(BrokerOutage)) == 1
 
 
 def test_outage_and_recovery_are_told_once_each(process: Process) -> None:

@@ -179,3 +179,56 @@ def test_only_the_first_pass_of_the_first_term_goes_on_from_last_runs(process: P
     process.outbox.changes = [changed(8, last_run_at=last_run_at)]
     run(planner, process)
     assert process.outbox.plans[8].next_due_at_ms == process.now_ms + 3_600_000
+
+
+def noting(process: Process) -> Planner:
+    """Return a planner that has found triggers and made its first pass."""
+    process.outbox.notes_edits = True
+    planner = start(process)
+    run(planner, process)
+    return planner
+
+
+def test_where_edits_are_noted_a_look_is_enough(process: Process) -> None:
+    """At every poll it reads notes; all jobs are passed over only once a minute."""
+    planner = noting(process)
+    for _ in range(20):
+        process.clock.advance(wait_s(planner, process))
+        run(planner, process)
+    assert (process.count("find_changes"), process.count("find_noted_changes")) == (1, 20)
+    process.clock.advance(60)
+    run(planner, process)
+    assert process.count("find_changes") == 2
+
+
+def test_noted_edit_is_planned_and_its_note_forgotten(process: Process) -> None:
+    """Forgotten only after the plan was written: a process that dies in between leaves the note to the next."""
+    planner = noting(process)
+    process.outbox.changes, process.outbox.noted_jobs = [changed(7), changed(8)], {7}
+    process.clock.advance(wait_s(planner, process))
+    run(planner, process)
+    assert [write.job_id for write in process.outbox.written] == [7]
+    assert process.outbox.noted_jobs == set()
+    assert process.outbox.acts.done[-2:] == ["write_plans", "forget_notes"]
+
+
+def test_announced_edit_is_looked_for_at_once(process: Process) -> None:
+    """Not at the next poll."""
+    planner = noting(process)
+    assert wait_s(planner, process) > 0
+    planner.look_soon()
+    assert planner.is_due(process.clock.boot_time())
+    run(planner, process)
+    assert wait_s(planner, process) == pytest.approx(POLL_S)
+
+
+def test_triggers_that_were_lost_are_noticed_by_the_next_pass(process: Process) -> None:
+    """From then on all jobs are passed over at every poll again."""
+    planner = noting(process)
+    process.outbox.notes_edits = False
+    process.clock.advance(60)
+    run(planner, process)
+    assert wait_s(planner, process) == pytest.approx(POLL_S)
+    process.clock.advance(POLL_S)
+    run(planner, process)
+    assert process.count("find_changes") == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from queue import SimpleQueue
@@ -117,6 +118,7 @@ def test_free_leases_are_taken_and_their_terms_begin(bench: Bench) -> None:
 
 def test_trust_in_a_won_lease_counts_from_before_the_bid(bench: Bench) -> None:
     """The bid took 29 seconds: one is left."""
+    bench.hold("umbra")
     bench.leases.acts.seconds["try_acquire"] = 29
     bench.standby.poll()
     bench.clock.advance(1)
@@ -300,6 +302,8 @@ def test_wake_up_ends_the_wait(running: Bench) -> None:
     running.leases.release(tenant_key=TENANT, holder_id="other", epoch=5)
     running.wake_ups.wake()
     assert running.events.get(timeout=5) == acquired(TENANT, 6, TakeoverReason.FREE, previous=FREE)
+    running.standby.stop(timeout_s=1)
+    assert "leased-cron-standby-default" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_no_bid_is_made_after_the_stop(running: Bench) -> None:

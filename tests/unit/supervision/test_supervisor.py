@@ -211,6 +211,13 @@ def test_process_that_never_held_anything_ends_at_once(bench: Bench) -> None:
     assert bench.leases.rows[TENANT].holder_id == "other"
 
 
+def test_end_leaves_no_loop_running(bench: Bench) -> None:
+    """A standby would take the lease that was just released."""
+    bench.pool.on_look = bench.publisher.let_go.set
+    bench.run_until_publishing()
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("leased-cron-")] == []
+
+
 def test_process_says_that_it_is_draining(bench: Bench) -> None:
     """Its row tells the others not to count on it."""
     bench.pool.on_look = bench.publisher.let_go.set

@@ -1,0 +1,64 @@
+"""Triggers that note which rows were edited, so that a scheduler need not compare all jobs to find one edit.
+
+Every edit that may change when a job is due (or what is wrong with it) inserts a row into ``leased_cron_jobedit``, in
+the editor's own transaction: it is seen when that commits, not before, by whatever path the edit came. An insert of
+one's own meets no other editor's lock. On PostgreSQL it is also announced with NOTIFY, never by a dispatch: what the
+scheduler itself writes changes none of the columns that are watched.
+
+The triggers are a convenience. Where they cannot be installed (no privilege), were lost (SQLite rebuilds a table that
+is altered, without its triggers) or do not fire (TRUNCATE on MySQL, a restore with triggers off), the scheduler's
+passes over all jobs still find every edit, later or at a higher price.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Final
+
+from django.db import Error as DjangoDatabaseError
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_leased_cron.database.session import SessionPool
+from django_leased_cron.database.tables import EDIT, JOB
+from django_leased_cron.edit_triggers import mysql, postgres, sqlite
+from django_leased_cron.edit_triggers.watched import SCHEDULES
+
+_TRIGGERS_ON_JOBS: Final = 3
+_VENDORS: Final[dict[str, ModuleType]] = {"postgresql": postgres, "mysql": mysql, "sqlite": sqlite}
+
+
+def install(connection: BaseDatabaseWrapper) -> None:
+    """Install the triggers, or replace them; raises the driver's errors as Django's."""
+    _run(connection, "INSTALL")
+
+
+def uninstall(connection: BaseDatabaseWrapper) -> None:
+    """Remove the triggers: without their table every edit would fail."""
+    _run(connection, "UNINSTALL")
+
+
+def try_install(alias: str) -> str | None:
+    """Install the triggers if both sides' tables are there; return why it could not be done, if it could not."""
+    connection = connections[alias]
+    wanted = {EDIT, JOB, *SCHEDULES.values()}
+    if connection.vendor not in _VENDORS or not wanted <= set(connection.introspection.table_names()):
+        return None
+    try:
+        install(connection)
+    except DjangoDatabaseError as exc:
+        return str(exc).strip()
+    return None
+
+
+def find_triggers(pool: SessionPool) -> bool:
+    """Return whether the triggers on jobs are there and fire; raises ``StoreError``."""
+    ((found,),) = pool.glance(_VENDORS[pool.dialect.vendor].FIND)
+    return int(found) >= _TRIGGERS_ON_JOBS
+
+
+def _run(connection: BaseDatabaseWrapper, what: str) -> None:
+    vendor = _VENDORS.get(connection.vendor)
+    with connection.cursor() as cursor:
+        for statement in getattr(vendor, what, ()):
+            cursor.execute(statement)
