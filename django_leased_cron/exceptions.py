@@ -67,3 +67,10 @@ class MalformedJobError(LeasedCronError):
         self.value = value
         self.reason = reason
         super().__init__(f"{field}: {reason}" if value is None else f"{field} {value!r}: {reason}")
+
+    @classmethod
+    def from_unexpected(cls, error: Exception) -> MalformedJobError:
+        """Return what to flag a job with whose row nobody here has thought of: the others go on (I8)."""
+        return cls(
+            "job", None, f"cannot be handled ({type(error).__name__}: {error}); correct its row, and report this"
+        )

@@ -50,7 +50,7 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
         "Tenant %(tenant_key)r: the database's clock moved; no claims until its readings agree",
     ),
     events.LoopFailed: ("loop.failed", logging.ERROR, "Error while %(doing)s; going on: %(error)r"),
-    events.SupervisorReady: ("supervisor.ready", logging.INFO, "Ready as %(holder_id)s, %(tenants)d tenants"),
+    events.SupervisorReady: ("supervisor.ready", logging.INFO, "Ready as %(holder_id)s; tenants: %(tenants)d"),
     events.SupervisorStopping: ("supervisor.stopping", logging.INFO, "Stopping %(holder_id)s: handing over"),
     events.SupervisorStopped: (
         "supervisor.stopped",
@@ -68,3 +68,12 @@ def log_event(event: events.Event) -> None:
     # Only an error of ours deserves a traceback; what a server did is in its message.
     error = event.error if isinstance(event, events.LoopFailed) else None
     logger.log(level, sentence, facts, exc_info=error, extra={"event": name})
+
+
+def ensure_handler() -> None:
+    """Write log lines to stderr where the project's ``LOGGING`` says nothing of them: a silent scheduler looks hung."""
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)

@@ -24,6 +24,13 @@ def find_configuration_problems() -> list[str]:
     return _describe(checks.run_checks())
 
 
+def find_warnings() -> list[str]:
+    """Return what this app's own system checks warn of, without asking any server."""
+    messages = checks.run_checks()
+    ours = [message for message in messages if str(message.id).startswith("leased_cron.") and not message.is_serious()]
+    return [str(message) for message in ours if not message.is_silenced()]
+
+
 def find_all_problems(settings: LeasedCronSettings, tenants: Sequence[Tenant]) -> list[str]:
     """Return what ``--check`` finds: configuration, and what databases and broker say now."""
     problems = find_configuration_problems()
@@ -43,10 +50,10 @@ def _find_database_problems(alias: str) -> list[str]:
         return [f"Database {alias!r} does not answer: {str(exc).strip()}"]
     finally:
         connection.close()
-    unapplied = ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
-    if unapplied:
+    if plan:
+        apps = ", ".join(sorted({migration.app_label for migration, _ in plan}))
         problems.append(
-            f"Database {alias!r}: unapplied migrations: {unapplied}. Run: manage.py migrate --database={alias}"
+            f"Database {alias!r}: {len(plan)} unapplied migrations ({apps}). Run: manage.py migrate --database={alias}"
         )
     return problems
 

@@ -164,12 +164,15 @@ class RunRecord:
     def _start(self) -> Ownership:
         attempt = self.occurrence.attempt
         is_open = Q(state__in=_BEFORE_A_RUN_ENDS)
+        sent_at_ms = Coalesce(F("sent_at_ms"), read_now_ms(self.alias))
         started_at_ms = Coalesce(F("started_at_ms"), read_now_ms(self.alias))
         matched = (
             self._row()
             .filter(Q(run_attempt=None) | Q(run_attempt=attempt))
             .update(
                 run_attempt=attempt,
+                # Quicker than the confirm: that it starts is the proof that it was sent.
+                sent_at_ms=Case(When(is_open, then=sent_at_ms), default=F("sent_at_ms")),
                 started_at_ms=Case(When(is_open, then=started_at_ms), default=F("started_at_ms")),
                 state=Case(When(is_open, then=Value(OccurrenceState.RUNNING)), default=F("state")),
             )

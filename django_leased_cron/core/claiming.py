@@ -49,6 +49,9 @@ class ClaimRules:
             except MalformedJobError as exc:
                 malformed.append((job, exc))
                 continue
+            except Exception as exc:  # noqa: BLE001 - whatever this row does to our arithmetic, it harms only itself (I8)
+                malformed.append((job, MalformedJobError.from_unexpected(exc)))
+                continue
             advances.append(advance)
             room -= len(advance.fires)
         return DueWork(advances=advances, requested=requested, malformed=malformed)

@@ -17,6 +17,7 @@ from django_leased_cron.core.schedule import parse_schedule as _parse_schedule
 from django_leased_cron.exceptions import MalformedJobError
 
 _DISTINCT_SCHEDULES = 10_000
+_LONGEST_LOOK_BACK_MS = 366 * 86_400_000
 
 
 @lru_cache(maxsize=_DISTINCT_SCHEDULES)
@@ -59,10 +60,15 @@ class Planning:
 
     def _plan_from_row(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
         try:
-            schedule = parse_planned(change.inputs, self.storage_zone)
-            check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
+            return self._plan_well_formed(change, now_ms=now_ms)
         except MalformedJobError as exc:
             return flag(change, exc)
+        except Exception as exc:  # noqa: BLE001 - whatever this row does to our arithmetic, it harms only itself (I8)
+            return flag(change, MalformedJobError.from_unexpected(exc))
+
+    def _plan_well_formed(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
+        schedule = parse_planned(change.inputs, self.storage_zone)
+        check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
         last_run_at_ms = self._read_last_run(change)
         known_run_at_ms = now_ms if last_run_at_ms is None else last_run_at_ms
         return _write(
@@ -81,7 +87,9 @@ class Planning:
         )
         if starts_from_last_run and last_run_at_ms is not None and last_run_at_ms <= now_ms:
             base_ms = last_run_at_ms if schedule.start_at_ms is None else schedule.start_at_ms
-            return next_due(schedule, after_ms=last_run_at_ms, base_ms=base_ms)
+            # Some write "never" as the year 1: nothing that long ago is anybody's to catch up.
+            after_ms = max(last_run_at_ms, now_ms - _LONGEST_LOOK_BACK_MS)
+            return next_due(schedule, after_ms=after_ms, base_ms=base_ms)
         if (
             change.kind is ChangeKind.EDITED
             and change.next_due_at_ms is not None

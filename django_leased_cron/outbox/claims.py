@@ -196,7 +196,7 @@ def _examine(dialect: Dialect) -> str:
             WHEN jp.overlap = 'skip' AND EXISTS (
                 SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = s.job_id
                 AND o.state IN ('claimed', 'sent', 'running')
-                AND COALESCE(o.started_at_ms, o.claimed_at_ms) > %(now_ms)s - jp.longest_run_s * 1000
+                AND (%(now_ms)s - COALESCE(o.started_at_ms, o.claimed_at_ms)) / 1000 < jp.longest_run_s
             ) THEN 'overlap'
             ELSE '' END
         FROM {STATE} AS s LEFT JOIN {JOB} AS p ON p.id = s.job_id {SCHEDULE_JOINS}

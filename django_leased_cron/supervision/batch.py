@@ -107,11 +107,13 @@ class Batch:
                 storage_zone=self._rules.storage_zone,
             )
         except MalformedJobError as exc:
-            self._settle(occurrence, Outcome.FAILED, str(exc))
-            self._flag(occurrence, message, exc)
-            return None
+            self._fail(occurrence, message, exc)
+        except Exception as exc:  # noqa: BLE001 - whatever this row does to our decoding, it harms only itself (I8)
+            self._fail(occurrence, message, MalformedJobError.from_unexpected(exc))
+        return None
 
-    def _flag(self, occurrence: ClaimedOccurrence, message: JobMessage, error: MalformedJobError) -> None:
+    def _fail(self, occurrence: ClaimedOccurrence, message: JobMessage, error: MalformedJobError) -> None:
+        self._settle(occurrence, Outcome.FAILED, str(error))
         self.failed += 1
         self.malformed.append((occurrence.job_id, error, digest_message(message)))
 

@@ -53,7 +53,7 @@ class Summary:
             yield "  ".join(f"{cell:>{max(8, len(heading))}}" for cell, heading in zip(cells, _HEADINGS, strict=True))
         yield ""
         for takeover in self.takeovers:
-            yield f"{takeover.old} was {takeover.deed}: {takeover.new} took over after {takeover.after_ms} ms"
+            yield f"{takeover.old} was {takeover.deed}: {takeover.new} took over {takeover.after_ms} ms later"
         if self.not_due:
             yield f"{self.not_due} occurrences were recorded that were not due."
         yield "Nothing was lost, nothing was run twice." if self.is_clean else "THIS IS NOT AS IT SHOULD BE."

@@ -161,6 +161,16 @@ def test_overlap_skip_waits_for_an_unfinished_predecessor_but_not_for_ever(bench
     assert bench.states() == [("claimed", "", 1), ("skipped", "overlap", 0), ("claimed", "", 1)]
 
 
+def test_longest_run_of_a_month_is_an_ordinary_one(bench: SchedulingBench) -> None:
+    """In seconds it fits the column, in milliseconds it does not."""
+    job = bench.every(60)
+    JobPolicy.objects.using(bench.alias).create(job_id=job.pk, overlap="skip", longest_run_s=30 * 86_400)
+    bench.plan()
+    bench.claim(DUE_MS)
+    bench.claim(DUE_MS + 60_000)
+    assert bench.states() == [("claimed", "", 1), ("skipped", "overlap", 0)]
+
+
 def test_day_of_missed_seconds_is_one_row_a_job(bench: SchedulingBench) -> None:
     """Everything stopped for a day: the latest second fires, the others are one row with a count."""
     job = bench.every(1)

@@ -278,3 +278,15 @@ def test_policy_that_says_nothing_known_is_refused_by_the_database(
     job = bench.every(60)
     with pytest.raises(DatabaseError), transaction.atomic(using=bench.alias):
         JobPolicy.objects.using(bench.alias).bulk_create([JobPolicy(job_id=job.pk, **columns)])
+
+
+def test_last_run_in_the_year_1_means_never(bench: SchedulingBench) -> None:
+    """Some code writes it so; with a zone west of Greenwich it is before the first date there is."""
+    schedule = bench.insert(CrontabSchedule(minute="0", hour="*/2", timezone="America/New_York"))
+    job = bench.job(crontab=schedule, last_run_at=datetime(1, 1, 1, tzinfo=UTC))
+    good = bench.every(60)
+    bench.plan(first_term=True)
+    assert bench.state(good).next_due_at_ms == NOW_MS + MINUTE_MS
+    assert bench.state(job).next_due_at_ms is not None
+    assert len(bench.claim(NOW_MS).claimed) == 1
+    assert bench.state(job).next_due_at_ms == NOW_MS + 60 * MINUTE_MS

@@ -95,7 +95,7 @@ class TestReference:
         """The tables have each name that a log line carries by itself."""
         listed = {
             name
-            for section in ("Of schedulers", "Of workers")
+            for section in ("Of schedulers", "Of `migrate`", "Of workers")
             for name in read_table("reference/events.md", "event", section=section)
         }
         emitted = {name for name, _, _ in instrumentation.NAMES.values()}

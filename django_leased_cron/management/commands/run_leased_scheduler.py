@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_leased_cron.conf import LeasedCronSettings, get_settings, with_overrides
 from django_leased_cron.exceptions import ConfigurationError
-from django_leased_cron.instrumentation import log_event
+from django_leased_cron.instrumentation import ensure_handler, log_event
 from django_leased_cron.management.exit_codes import FOUND, misconfigured
 from django_leased_cron.management.stop_signals import StopSignals
-from django_leased_cron.self_check import find_all_problems, find_configuration_problems
+from django_leased_cron.self_check import find_all_problems, find_configuration_problems, find_warnings
 from django_leased_cron.tenants import Tenant, get_tenant_source
 from django_leased_cron.wiring import SupervisorBuilder
 
@@ -59,12 +59,16 @@ class Command(BaseCommand):
         self._run(settings, tenants, wanted)
 
     def _check(self, settings: LeasedCronSettings, tenants: Sequence[Tenant]) -> None:
+        for warning in find_warnings():
+            self.stderr.write(warning)
         problems = find_all_problems(settings, tenants)
         if problems:
             raise CommandError("\n".join(problems), returncode=FOUND)
         self.stdout.write("No problems found.")
 
     def _warn(self, settings: LeasedCronSettings, listed: Sequence[Tenant], wanted: Sequence[str]) -> None:
+        for warning in find_warnings():
+            self.stderr.write(warning)
         known = {tenant.key for tenant in listed}
         for key in wanted:
             if key not in known:
@@ -76,6 +80,7 @@ class Command(BaseCommand):
             self.stderr.write("METRICS_PORT is set, but this version serves no metrics yet.")
 
     def _run(self, settings: LeasedCronSettings, tenants: Sequence[Tenant], wanted: Sequence[str]) -> None:
+        ensure_handler()
         signals = StopSignals()
         signals.install()
         try:

@@ -49,6 +49,7 @@ def plan(changed: ChangedJob, planning: Planning = LATER_TERM) -> PlanWrite:
         (planning_inputs(clocked_id="1", clocked_time="2026-06-01 12:00:01"), NOON + SECOND),
         (planning_inputs(clocked_id="1", clocked_time="2026-06-01 12:00:00"), None),
     ],
+    ids=["interval", "starts later", "started", "at noon", "at five", "clocked later", "clocked now"],
 )
 def test_new_job_begins_with_its_next_regular_slot(inputs: str, due_at_ms: int | None) -> None:
     """Later than now, never at once."""
@@ -66,6 +67,7 @@ def test_new_job_begins_with_its_next_regular_slot(inputs: str, due_at_ms: int |
         (daily_at(5), NOON - 7 * HOUR),
         (daily_at(11, expires="2026-06-01 08:00:00"), NOON - 25 * HOUR),
     ],
+    ids=["overdue", "to come", "cadence of the start", "crontab", "expired since"],
 )
 def test_tenants_first_term_goes_on_from_the_last_run(inputs: str, due_at_ms: int) -> None:
     """A move from another scheduler neither repeats nor loses a firing; what is past is for catch-up to judge."""
@@ -124,7 +126,9 @@ def test_new_interval_counts_from_the_edit() -> None:
 
 @pytest.mark.parametrize("due_at_ms", [NOON + 20 * MINUTE, NOON - SECOND])
 @pytest.mark.parametrize(
-    "inputs", [every(3600, expires="2026-06-02 00:00:00"), every(3600, one_off="1"), every(3600, interval_id="9")]
+    "inputs",
+    [every(3600, expires="2026-06-02 00:00:00"), every(3600, one_off="1"), every(3600, interval_id="9")],
+    ids=["expiry", "one-off", "same interval, another row"],
 )
 def test_edit_that_leaves_the_timetable_alone_keeps_the_cadence(inputs: str, due_at_ms: int) -> None:
     """An expiry, a one-off, another row of the same interval: the next slot stays, a due one too."""
@@ -142,7 +146,7 @@ def test_other_start_time_is_another_timetable() -> None:
     assert plan(edit(every(3600, start_time="2026-06-01 08:40:00"))).next_due_at_ms == NOON + 40 * MINUTE
 
 
-@pytest.mark.parametrize("before", ["", "of another format", every(0)])
+@pytest.mark.parametrize("before", ["", "of another format", every(0)], ids=["none", "format", "malformed"])
 def test_job_whose_old_plan_cannot_be_read_is_planned_from_now(before: str) -> None:
     """It was malformed, or disabled."""
     assert plan(edit(HOURLY, before=before)).next_due_at_ms == NOON + HOUR
@@ -244,6 +248,7 @@ def test_jitter_moves_the_firing_and_not_the_slot() -> None:
         (HOURLY, {"kwargs": "[]"}, "kwargs"),
         (HOURLY, {"headers": "[]"}, "headers"),
     ],
+    ids=["no schedule", "hour", "zone", "interval", "30 February", "args", "kwargs", "headers"],
 )
 @pytest.mark.parametrize("kind", [ChangeKind.NEW, ChangeKind.EDITED, ChangeKind.RUN_BY_OTHER])
 def test_malformed_job_is_un_planned_with_its_reason(

@@ -127,7 +127,7 @@ def test_runs_that_an_editor_holds_up_do_not_hold_up_the_end(process: Process) -
 def test_runs_held_up_for_long_are_told_as_one(process: Process) -> None:
     """An editor who leaves a transaction open for an hour must not cost a statement for each second of it."""
     process.outbox.locked_jobs.add(7)
-    for second in range(20):
+    for second in reversed(range(20)):
         add(process, runs=(run(7, at_ms=second * 1000, finished=second == 3),))
         flush(process)
         process.clock.advance(1)

@@ -55,6 +55,7 @@ def test_changed_jobs_are_planned_in_one_write(process: Process) -> None:
     assert sorted(process.outbox.plans) == [7, 8]
     assert process.outbox.plans[7].next_due_at_ms == process.now_ms + 3_600_000
     assert process.count("write_plans") == 1
+    process.clock.advance(wait_s(planner, process))
     run(planner, process)
     assert process.count("write_plans") == 1
 
@@ -177,6 +178,7 @@ def test_only_the_first_pass_of_the_first_term_goes_on_from_last_runs(process: P
     run(planner, process)
     assert process.outbox.plans[7].next_due_at_ms == process.now_ms - 90_000_000 + 3_600_000
     process.outbox.changes = [changed(8, last_run_at=last_run_at)]
+    process.clock.advance(wait_s(planner, process))
     run(planner, process)
     assert process.outbox.plans[8].next_due_at_ms == process.now_ms + 3_600_000
 
