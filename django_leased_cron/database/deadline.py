@@ -37,7 +37,7 @@ class SocketDeadlines:
         with self._changed:
             self._watched[number] = later(self._clock.boot_time(), seconds), fileno
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="leased-cron-deadlines", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="database-deadlines", daemon=True)
                 self._thread.start()
         try:
             yield

@@ -42,5 +42,5 @@ def test_one_thread_watches_any_number(count: int) -> None:
         for _ in range(count):
             with deadlines.watch(ours.fileno(), seconds=60):
                 pass
-        new = [thread for thread in set(threading.enumerate()) - before if thread.name == "leased-cron-deadlines"]
+        new = [thread for thread in set(threading.enumerate()) - before if thread.name == "database-deadlines"]
         assert len(new) == 1
