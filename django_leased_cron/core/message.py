@@ -14,6 +14,9 @@ from django_leased_cron.core.publication import Publication
 from django_leased_cron.core.schedule import parse_instant
 from django_leased_cron.exceptions import MalformedJobError
 
+_OURS_TO_SET: Final = frozenset({"id", "task"})
+_LONGEST_EXPIRY_S: Final = 10 * 366 * 86_400.0
+"""Later than any worker will look; Celery cannot count to the end of the calendar."""
 _EXAMPLES: Final[dict[type, str]] = {list: "array, such as [1, 2]", dict: 'object, such as {"key": 1}'}
 
 
@@ -21,12 +24,13 @@ def check_message(*, args: str, kwargs: str, headers: str) -> None:
     """Raise ``MalformedJobError`` where a job's arguments or headers cannot be sent."""
     _decode("args", args, list)
     _decode("kwargs", kwargs, dict)
-    _decode("headers", headers, dict)
+    _decode_headers(headers)
 
 
 def digest_message(message: JobMessage) -> str:
     """Return what the database's digest expression returns for the same row."""
-    text = SEPARATOR.join((message.args, message.kwargs, message.headers))
+    # str(), because SQLite stores any type in any column.
+    text = SEPARATOR.join(str(column) for column in (message.args, message.kwargs, message.headers))
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -39,7 +43,7 @@ def build_publication(
         MalformedJobError: a column that cannot be sent as it stands.
     """
     claim = occurrence.claim
-    headers = _decode("headers", message.headers, dict)
+    headers = _decode_headers(message.headers)
     headers |= {
         "periodic_task_name": message.name,
         "celery_beat_task": True,
@@ -76,7 +80,17 @@ def _find_expiry(message: JobMessage, *, now_ms: int, storage_zone: tzinfo) -> f
     if message.expires:
         expires_at_ms = parse_instant("expires", message.expires, storage_zone=storage_zone)
         seconds.append((expires_at_ms - now_ms) / 1000)
-    return max(0.0, min(seconds)) if seconds else None
+    soonest_s = min(seconds, default=_LONGEST_EXPIRY_S)
+    return max(0.0, soonest_s) if soonest_s < _LONGEST_EXPIRY_S else None
+
+
+def _decode_headers(text: str) -> dict[str, Any]:
+    headers: dict[str, Any] = _decode("headers", text, dict)
+    taken = _OURS_TO_SET & headers.keys()
+    if taken:
+        # They would go over the message's own: many occurrences, one id.
+        raise MalformedJobError("headers", None, f"may not set {', '.join(sorted(taken))}: Celery's own headers")
+    return headers
 
 
 def _decode(column: str, text: str, wanted: type[list[Any]] | type[dict[str, Any]]) -> Any:

@@ -37,8 +37,8 @@ class Dialect(Protocol):
         """Return what to add to the alias's ``OPTIONS``: deadlines on the client's side."""
         ...
 
-    def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
-        """Return the statements to run once on a new connection."""
+    def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+        """Set up a new connection; return the statements to run on it once."""
         ...
 
     def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:

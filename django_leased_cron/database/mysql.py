@@ -34,7 +34,7 @@ class MySQLDialect:
     def connection_options(self) -> dict[str, Any]:
         return {"connect_timeout": 2, "read_timeout": 3, "write_timeout": 3}
 
-    def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+    def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         idle = _IDLE_TRANSACTION if cast(Any, connection).mysql_is_mariadb else _IDLE_CONNECTION
         return (f"SET SESSION innodb_lock_wait_timeout = 1, {idle}",)
 

@@ -46,7 +46,7 @@ class PostgresDialect:
             "keepalives_count": 2,
         }
 
-    def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+    def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         return ()
 
     def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:
@@ -83,7 +83,8 @@ class PostgresDialect:
         return f"md5({expression})"
 
     def instant_ms(self, column: str) -> str:
-        return f"CASE WHEN isfinite({column}) THEN (extract(epoch from {column}) * 1000)::bigint END"
+        known = f"{column} BETWEEN '1970-01-01' AND '9999-12-31'"
+        return f"CASE WHEN {known} THEN (extract(epoch from {column}) * 1000)::bigint END"
 
     def any_of(self, column: str, parameter: str) -> str:
         return f"{column} = ANY(%({parameter})s)"

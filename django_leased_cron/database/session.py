@@ -154,7 +154,7 @@ class Session:
         with wrapper.wrap_database_errors:
             wrapper.connect()
         self._wrapper = wrapper
-        for statement in self.dialect.session_settings(wrapper):
+        for statement in self.dialect.prepare(wrapper):
             self.execute(statement)
 
     def _translated(self, error: DjangoDatabaseError) -> StoreError:

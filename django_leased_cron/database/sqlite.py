@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -28,7 +29,9 @@ class SQLiteDialect:
     def connection_options(self) -> dict[str, Any]:
         return {"timeout": 2}
 
-    def session_settings(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+    def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
+        # No types are checked here: one row with bytes that are no text must not make all rows unreadable.
+        connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
         return ()
 
     def watch(self, connection: BaseDatabaseWrapper, *, seconds: float) -> AbstractContextManager[None]:

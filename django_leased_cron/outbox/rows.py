@@ -27,7 +27,14 @@ _NEW_OCCURRENCE: Final = {
 
 def encode_rows(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows as the JSON that ``Dialect.rows`` unfolds; ``None`` is left out, a missing key reads as NULL."""
-    return json.dumps([{key: value for key, value in row.items() if value is not None} for row in rows])
+    return json.dumps([{key: _storable(value) for key, value in row.items() if value is not None} for row in rows])
+
+
+def _storable(value: Any) -> Any:
+    """Return text without what PostgreSQL stores in no text: one bad message in an error must not stop a confirm."""
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
 def insert_occurrences(dialect: Dialect) -> str:

@@ -47,7 +47,7 @@ def test_freeze_the_holder_for_longer_than_its_lease(fleet: Fleet, form: Form, r
 
     freezes = []
     for number in range(form.freezes):
-        wait_for_instant(next_second_ms() + number)  # something is due: one of these is inside a transaction
+        wait_for_instant(next_second_ms() + 3 * number)  # a batch is due: some find it in hand
         freeze = _freeze_until_another_takes_over(fleet)
         freezes.append(freeze)
         wait_for_instant(freeze.at_ms + round((fleet.timing.lease_ttl_s + _SLACK_S) * 1000))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
-from django_leased_cron.core.catch_up import Stretch
+from django_leased_cron.core.catch_up import Stretch, reckon
 from django_leased_cron.core.claiming import ClaimRules, DueWork
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.occurrence import CatchUp, Delivery, SkipReason, build_task_id
@@ -178,4 +179,15 @@ def test_job_that_cannot_be_reckoned_any_more_harms_only_itself(bad: PlannedJob)
     """A zone that the machine no longer knows, say: it is named, and the others fire."""
     work = find(bad, planned(2), limit=1)
     assert [job.job_id for job, _ in work.malformed] == [1]
+    assert slots(work) == [(2, [NOON])]
+
+
+def test_row_that_nobody_has_thought_of_is_malformed_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of ours in its arithmetic: the others fire."""
+    stumbling = Mock(wraps=reckon, side_effect=[OverflowError, DEFAULT])
+    monkeypatch.setattr("django_leased_cron.core.claiming.reckon", stumbling)
+    work = find(planned(1), planned(2))
+    [(job, error)] = work.malformed
+    assert job.job_id == 1
+    assert "OverflowError" in str(error)
     assert slots(work) == [(2, [NOON])]

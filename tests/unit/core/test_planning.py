@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 from typing import Any
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -88,6 +89,12 @@ def test_last_run_that_cannot_be_true_is_no_starting_point(last_run_at: str | No
     """Never, not a date, in the future."""
     write = plan(change(ChangeKind.NEW, every(24 * 3600), last_run_at=last_run_at), FIRST_TERM)
     assert write.next_due_at_ms == NOON + DAY
+
+
+def test_last_run_of_long_ago_is_not_caught_up_from_there() -> None:
+    """Some write "never" as the year 1: a year is looked back at most, on the cadence it gives."""
+    write = plan(change(ChangeKind.NEW, every(24 * 3600), last_run_at="0001-01-01 10:00:00"), FIRST_TERM)
+    assert write.next_due_at_ms == NOON - 366 * DAY + 22 * HOUR
 
 
 def test_last_run_is_read_in_the_zone_of_the_database() -> None:
@@ -261,6 +268,14 @@ def test_malformed_job_is_un_planned_with_its_reason(
     assert (write.inputs, write.message_digest) == (inputs, "d41d")
     assert (write.replaced_inputs, write.replaced_due_at_ms) == (HOURLY, NOON)
     assert write.replaced_because is SkipReason.MALFORMED
+
+
+def test_row_that_nobody_has_thought_of_is_malformed_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of ours in its arithmetic: a person is asked to report it, and the pass goes on."""
+    monkeypatch.setattr("django_leased_cron.core.planning.first_due", Mock(side_effect=OverflowError))
+    write = plan(change(ChangeKind.NEW, message_digest="d41d"))
+    assert "OverflowError" in write.error
+    assert (write.next_due_at_ms, write.inputs, write.message_digest) == (None, HOURLY, "d41d")
 
 
 def test_field_that_holds_the_separator_is_a_malformed_job_like_any_other() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import DEFAULT, Mock
+
+import pytest
+
 from django_leased_cron.core.events import BatchDispatched, JobFlagged
-from django_leased_cron.core.message import digest_message
+from django_leased_cron.core.message import build_publication, digest_message
 from django_leased_cron.core.occurrence import OccurrenceState, SkipReason
 from django_leased_cron.exceptions import DatabaseUnavailableError
 from tests.unit.core.job_rows import daily_at, message
@@ -27,11 +31,26 @@ def test_malformed_message_fails_its_occurrence_and_flags_its_job(process: Proce
     [write] = process.outbox.written
     assert (write.inputs, write.next_due_at_ms, write.replaced_because) == (HOURLY, None, SkipReason.MALFORMED)
     assert write.message_digest == digest_message(message(args="{}"))
-    [batch] = process.events.of(BatchDispatched)
-    assert (batch.sent, batch.failed, batch.unsent) == (2, 1, 0)
+    [dispatched] = process.events.of(BatchDispatched)
+    assert (dispatched.sent, dispatched.failed, dispatched.unsent) == (2, 1, 0)
     process.clock.advance(3600)
     process.run(dispatcher)
     assert process.sent() == [1, 3, 1, 3]
+
+
+def test_row_that_nobody_has_thought_of_is_malformed_like_any_other(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of ours while decoding it: the others are sent."""
+    process.plan(1, 2, 3)
+    stumbling = Mock(wraps=build_publication, side_effect=[DEFAULT, ZeroDivisionError, DEFAULT])
+    monkeypatch.setattr("django_leased_cron.supervision.batch.build_publication", stumbling)
+    process.settle()
+    assert process.sent() == [1, 3]
+    assert process.outbox.states() == [SENT, FAILED, SENT]
+    [flagged] = process.events.of(JobFlagged)
+    assert flagged.job_id == 2
+    assert "ZeroDivisionError" in flagged.error
 
 
 def test_malformed_message_that_was_adopted_fails_and_leaves_the_plan_alone(process: Process) -> None:

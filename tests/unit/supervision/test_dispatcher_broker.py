@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +10,6 @@ from django_leased_cron.core.clock import BootTime, later
 from django_leased_cron.core.events import BatchDispatched, BrokerOutage, BrokerRecovered
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.core.publication import Accepted, NotStarted, Publication, PublishResult, Refused, Unknown
-from django_leased_cron.supervision import batch
 from tests.unit.core.job_rows import every
 from tests.unit.supervision.process import TIMING, Process
 
@@ -164,22 +162,6 @@ def test_error_of_ours_in_the_middle_of_a_batch_forgets_nothing(process: Process
     process.run(dispatcher, seconds=1)
     assert process.sent() == [2, 3]
     assert process.outbox.states() == [SENT, SENT, SENT]
-
-
-def test_error_of_ours_before_a_batch_is_published_forgets_nothing(
-    process: Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was claimed is in hand from the first moment on, and known not to have been started."""
-    process.plan(1, 2, 3)
-    dispatcher = process.begin_term()
-    with monkeypatch.context() as broken:
-        broken.setattr(batch, "build_publication", Mock(side_effect=ZeroDivisionError))
-        with pytest.raises(ZeroDivisionError):
-            dispatcher.step(process.publisher)
-    process.run(dispatcher, seconds=1)
-    assert process.sent() == [1, 2, 3]
-    [order] = [order for order in process.outbox.orders if order.adoptions]
-    assert all(adoption.never_started for adoption in order.adoptions)
 
 
 def test_batch_says_what_became_of_it(process: Process) -> None:
