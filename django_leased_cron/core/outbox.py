@@ -158,6 +158,8 @@ class ClaimReply:
     """The database's clock when the transaction decided."""
     claimed: Sequence[ClaimedOccurrence]
     """Fresh ones and adopted ones. An adoption that is not among them is nobody's any more: settled otherwise."""
+    locked: Collection[int]
+    """Occurrences of ``adoptions`` whose rows somebody else has locked: nothing was done about them."""
     left_to_planner: Collection[int]
     """Due jobs whose definition is not the one they were planned from."""
     read_back_complete: bool
@@ -277,8 +279,11 @@ class Outbox(Protocol):
 
     def confirm(
         self, settlements: Sequence[Settlement], *, term: TermKey, predecessors_adoptable_in_ms: int | None
-    ) -> None:
-        """Record outcomes (P2); renews the lease if it is still the term's, and goes on if it is not."""
+    ) -> Sequence[Settlement]:
+        """Record outcomes (P2); renews the lease if it is still the term's, and goes on if it is not.
+
+        Returns those whose rows somebody else has locked, to be made up later.
+        """
         ...
 
     def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:

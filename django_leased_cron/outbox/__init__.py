@@ -92,8 +92,8 @@ class DatabaseOutbox:
 
     def confirm(
         self, settlements: Sequence[Settlement], *, term: TermKey, predecessors_adoptable_in_ms: int | None
-    ) -> None:
-        self._confirms.confirm(settlements, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+    ) -> Sequence[Settlement]:
+        return self._confirms.confirm(settlements, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
 
     def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
         return self._confirms.record_runs(runs)

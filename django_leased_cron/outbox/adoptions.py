@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django_leased_cron.core.occurrence import CatchUp, Delivery, OccurrenceState, SkipReason
@@ -10,6 +10,7 @@ from django_leased_cron.core.outbox import Adoption, UnconfirmedClaim
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE
+from django_leased_cron.outbox.row_locks import RowLocks
 from django_leased_cron.outbox.rows import encode_rows
 
 _CLAIM = {"id": "integer", "epoch": "integer", "attempt": "integer"}
@@ -23,6 +24,7 @@ class AdoptionStatements:
 
     def __init__(self, dialect: Dialect, *, catch_up: CatchUp, missed_after_ms: int) -> None:
         self._dialect = dialect
+        self._locks = RowLocks(dialect, OCCURRENCE)
         self._catch_up = catch_up
         self._missed_after_ms = missed_after_ms
         unconfirmed = f"SELECT id, epoch, attempt FROM {OCCURRENCE} WHERE state = 'claimed' AND epoch"
@@ -61,10 +63,13 @@ class AdoptionStatements:
         """Read earlier epochs' unconfirmed claims; none can be added once this epoch exists (I2)."""
         return _as_claims(pool.glance(self._read_predecessors, {"epoch": epoch, "limit": limit}))
 
-    def run(self, session: Session, adoptions: Sequence[Adoption], *, epoch: int, now_ms: int) -> None:
-        """Adopt, skip or give up each, from the job's row as it is now."""
+    def run(self, session: Session, adoptions: Sequence[Adoption], *, epoch: int, now_ms: int) -> Collection[int]:
+        """Adopt, skip or give up each, from the job's row as it is now; return the ids of those that are locked."""
         asked = {_name(adoption.claim): adoption for adoption in adoptions}
-        ids = self._dialect.id_list({adoption.claim.occurrence_id for adoption in adoptions})
+        taken = self._locks.take(session, {adoption.claim.occurrence_id for adoption in adoptions})
+        if not taken.free:
+            return taken.locked
+        ids = self._dialect.id_list(taken.free)
         adopted: list[dict[str, Any]] = []
         settled: list[dict[str, Any]] = []
         parameters = {"ids": ids, "catch_up": self._catch_up, "missed_before_ms": now_ms - self._missed_after_ms}
@@ -84,6 +89,7 @@ class AdoptionStatements:
             session.execute(self._adopt, parameters)
         if settled:
             session.execute(self._settle, {"rows": encode_rows(settled)})
+        return taken.locked
 
 
 def _as_claims(rows: Sequence[tuple[Any, ...]]) -> Sequence[UnconfirmedClaim]:

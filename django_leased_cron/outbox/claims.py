@@ -7,7 +7,7 @@ are read after it. A handful of statements per batch, never per job; no schedule
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -135,14 +135,16 @@ class ClaimTransaction:
         if order.requested:
             ids = self._dialect.id_list(order.requested)
             session.execute(self._take_requested, {"epoch": term.epoch, "now_ms": now_ms, "ids": ids})
+        locked: Collection[int] = ()
         if adoptions:
-            self._adoptions.run(session, adoptions, epoch=term.epoch, now_ms=now_ms)
+            locked = self._adoptions.run(session, adoptions, epoch=term.epoch, now_ms=now_ms)
         if order.requested or adoptions:
             session.execute(self._note_runs, {"epoch": term.epoch, "now_ms": now_ms})
         self._guard.move_owed(session, term, predecessors_adoptable_in_ms=order.predecessors_adoptable_in_ms)
         return ClaimReply(
             now_ms=now_ms,
             claimed=(),
+            locked=locked,
             left_to_planner=decision.left_to_planner,
             read_back_complete=complete,
         )

@@ -9,6 +9,7 @@ from django_leased_cron.core.outbox import JobRun, Outcome, Settlement, TermKey
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.database.tables import JOB, OCCURRENCE
 from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.row_locks import RowLocks
 from django_leased_cron.outbox.rows import encode_rows
 
 _SETTLEMENT = {
@@ -30,7 +31,6 @@ class Confirmation:
         dialect = pool.dialect
         self._pool = pool
         self._guard = guard
-        self._dialect = dialect
         self._stored_instant = stored_instant
         # P2 (ii): by claim, in state claimed or uncertain. The claim was adopted meanwhile, or a worker has started
         # it: no row matches, which is right. The reply is lost: it is sent again and matches nothing.
@@ -45,9 +45,8 @@ class Confirmation:
             },
             where="t.id = r.id AND t.epoch = r.epoch AND t.attempt = r.attempt AND t.state IN ('claimed', 'uncertain')",
         )
-        # An editor's open transaction on one job must not stop the tenant: locked rows are passed over.
-        self._lock_jobs = f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')} ORDER BY id{dialect.skip_locked}"
-        self._existing = f"SELECT id FROM {JOB} WHERE {dialect.any_of('id', 'ids')}"
+        self._occurrences = RowLocks(dialect, OCCURRENCE)
+        self._jobs = RowLocks(dialect, JOB)
         # Only forward, and by increments: a late message of an old term can neither set a time nor a count back.
         self._record = dialect.update_from(
             JOB,
@@ -63,12 +62,16 @@ class Confirmation:
 
     def confirm(
         self, settlements: Sequence[Settlement], term: TermKey, *, predecessors_adoptable_in_ms: int | None
-    ) -> None:
-        rows = [_row(settlement) for settlement in sorted(settlements, key=lambda s: s.claim.occurrence_id)]
+    ) -> Sequence[Settlement]:
+        by_id = {settlement.claim.occurrence_id: settlement for settlement in settlements}
         with self._pool.transaction() as session:
             self._guard.lock(session, term)
-            session.execute(self._settle, {"rows": encode_rows(rows)})
+            taken = self._occurrences.take(session, by_id)
+            if taken.free:
+                rows = [_row(by_id[occurrence_id]) for occurrence_id in sorted(taken.free)]
+                session.execute(self._settle, {"rows": encode_rows(rows)})
             self._guard.move_owed(session, term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
+        return [by_id[occurrence_id] for occurrence_id in sorted(taken.locked)]
 
     def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
         """Write runs that share one ``last_run_at_ms``; return those whose rows are locked by others.
@@ -77,17 +80,13 @@ class Confirmation:
         """
         by_job = {run.job_id: run for run in runs}
         with self._pool.transaction() as session:
-            found = session.fetch(self._lock_jobs, {"ids": self._dialect.id_list(by_job)})
-            free = [by_job[job_id] for (job_id,) in found]
+            taken = self._jobs.take(session, by_job)
+            free = [by_job[job_id] for job_id in sorted(taken.free)]
             if free:
                 rows = [{"job_id": run.job_id, "runs": run.runs, "finished": int(run.finished)} for run in free]
                 ran_at = self._stored_instant(free[0].last_run_at_ms)
                 session.execute(self._record, {"rows": encode_rows(rows), "ran_at": ran_at})
-            locked = by_job.keys() - {run.job_id for run in free}
-            if not locked:
-                return []
-            existing = session.fetch(self._existing, {"ids": self._dialect.id_list(locked)})
-        return [by_job[job_id] for (job_id,) in existing]
+        return [by_job[job_id] for job_id in sorted(taken.locked)]
 
 
 def _row(settlement: Settlement) -> dict[str, Any]:

@@ -18,21 +18,35 @@ class Confirmer:
     """Records outcomes of one tenant until the database has them.
 
     A settlement leaves the list only when a confirm was committed: sent again, it matches nothing and does no harm.
+    One whose row somebody else has locked is tried again now and then, and holds nothing up.
     Runs, which are increments, are never sent again after a commit of unknown outcome.
     """
 
-    def __init__(self, outbox: Outbox, *, clock: Clock, outage: OutageWatch) -> None:
+    def __init__(self, outbox: Outbox, *, clock: Clock, outage: OutageWatch, locked_retry_s: float = 0.4) -> None:
         self._outbox = outbox
         self._clock = clock
         self._outage = outage
+        self._locked_retry_s = locked_retry_s
         self._settlements: defaultdict[TermKey, list[Settlement]] = defaultdict(list)
+        self._locked: defaultdict[TermKey, list[Settlement]] = defaultdict(list)
+        self._locked_not_before = BootTime(0.0)
         self._runs: dict[int, JobRun] = {}
         self._runs_not_before = BootTime(0.0)
 
     @property
     def is_empty(self) -> bool:
-        """Whether every outcome is recorded; runs that an editor's lock holds up do not count."""
+        """Whether every outcome is recorded; what another's lock holds up does not count."""
         return not self._settlements
+
+    @property
+    def retry_at(self) -> BootTime | None:
+        """When what another's lock holds up is tried again; ``None``: there is no such thing."""
+        return self._locked_not_before if self._locked else None
+
+    def names(self, term: TermKey) -> frozenset[tuple[int, int]]:
+        """Return (occurrence id, attempt) of what this term published and the database has not recorded."""
+        waiting = [*self._settlements.get(term, ()), *self._locked.get(term, ())]
+        return frozenset((each.claim.occurrence_id, each.claim.attempt) for each in waiting)
 
     def add(self, term: TermKey, settlements: Sequence[Settlement], runs: Sequence[JobRun]) -> None:
         if settlements:
@@ -42,17 +56,30 @@ class Confirmer:
 
     def flush(self, *, predecessors_adoptable_in_ms: int | None) -> None:
         """Confirm everything; raises ``StoreError`` where the database does not."""
+        self._take_up_locked()
         for term in list(self._settlements):
             waiting = self._settlements[term]
             while waiting:
-                self._outbox.confirm(
+                locked = self._outbox.confirm(
                     waiting[:_CONFIRMED_AT_ONCE],
                     term=term,
                     predecessors_adoptable_in_ms=predecessors_adoptable_in_ms,
                 )
                 del waiting[:_CONFIRMED_AT_ONCE]
+                if locked:
+                    self._locked[term].extend(locked)
             del self._settlements[term]
         self._record_runs()
+
+    def _take_up_locked(self) -> None:
+        """Try what was locked again after a while: each try is also the progress that keeps a rescue away."""
+        at = self._clock.boot_time()
+        if not self._locked or at < self._locked_not_before:
+            return
+        self._locked_not_before = later(at, self._locked_retry_s)
+        for term, locked in self._locked.items():
+            self._settlements[term].extend(locked)
+        self._locked.clear()
 
     def _add_run(self, run: JobRun) -> None:
         """Merge what is owed to one job: an editor's lock of an hour must not become thousands of transactions."""

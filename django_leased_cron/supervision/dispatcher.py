@@ -186,10 +186,14 @@ class TermDispatcher:
             requested=fresh.requested,
             adoptions=adoptions,
             read_back=self._read_back,
-            in_hand=self._hand.names,
+            in_hand=self._find_names(),
             predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms,
             adopt_limit=self._context.batch_size,
         )
+
+    def _find_names(self) -> frozenset[tuple[int, int]]:
+        """Return (occurrence id, attempt) of every claim of this term that this process knows to be unconfirmed."""
+        return self._hand.names | self._predecessors.locked_names | self._context.confirmer.names(self._term)
 
     def _may_retry(self, at: BootTime, publisher: Publisher) -> bool:
         if at < self._broker.retry_at:
@@ -225,6 +229,9 @@ class TermDispatcher:
         asked = [adoption.claim for adoption in order.adoptions]
         self._hand.drop(asked)
         self._predecessors.drop(asked)
+        self._predecessors.put_off(
+            adoption for adoption in order.adoptions if adoption.claim.occurrence_id in reply.locked
+        )
         if reply.left_to_planner:
             self._planner.hurry()
 
@@ -299,6 +306,8 @@ class TermDispatcher:
             times.append(self._broker.retry_at)
         elif window.jobs:
             times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
+        if self._context.confirmer.retry_at is not None:
+            times.append(self._context.confirmer.retry_at)
         adoptable_at = self._predecessors.adoptable_at
         if adoptable_at is not None and not self._hand:
             times.append(adoptable_at)

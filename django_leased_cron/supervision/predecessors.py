@@ -1,16 +1,23 @@
-"""What earlier terms claimed and nobody confirmed, as one term takes it over (A3)."""
+"""What is left to adopt later: what earlier terms claimed (A3), and what somebody else has locked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from django_leased_cron.core.adoption import EpochSightings
-from django_leased_cron.core.clock import BootTime, Clock
+from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.outbox import Adoption, Outbox, UnconfirmedClaim
+
+_LOCKED_RETRY_S = 0.4
+"""Shorter than RESCUE_AFTER: each try is a claim, and so the progress that keeps a rescue away."""
 
 
 class Predecessors:
-    """Earlier terms' unconfirmed claims, read once: none can be added while this term exists (I2)."""
+    """Earlier terms' unconfirmed claims, read once: none can be added while this term exists (I2).
+
+    An adoption that met another's lock comes back here too, whoever's claim it is, and is tried again now and then:
+    neither the tenant's other work nor a rescue must wait for that lock.
+    """
 
     def __init__(self, outbox: Outbox, sightings: EpochSightings, *, epoch: int, limit: int, clock: Clock) -> None:
         self._outbox = outbox
@@ -19,6 +26,8 @@ class Predecessors:
         self._limit = limit
         self._clock = clock
         self._claims: list[UnconfirmedClaim] | None = None
+        self._locked: list[Adoption] = []
+        self._locked_until = BootTime(0.0)
 
     def read(self) -> None:
         """Read them if that has not been done, or if what was read has run empty and there may be more."""
@@ -27,13 +36,27 @@ class Predecessors:
 
     def drop(self, claims: Iterable[UnconfirmedClaim]) -> None:
         """Forget those that a claim has settled one way or another."""
+        gone = set(claims)
+        self._locked = [adoption for adoption in self._locked if adoption.claim not in gone]
         if self._claims:
-            gone = set(claims)
             self._claims = [claim for claim in self._claims if claim not in gone] or None
+
+    def put_off(self, adoptions: Iterable[Adoption]) -> None:
+        """Keep what was locked for another try."""
+        adoptions = list(adoptions)
+        if adoptions:
+            known = {adoption.claim for adoption in self._locked}
+            self._locked += [adoption for adoption in adoptions if adoption.claim not in known]
+            self._locked_until = later(self._clock.boot_time(), _LOCKED_RETRY_S)
+
+    @property
+    def locked_names(self) -> frozenset[tuple[int, int]]:
+        """(occurrence id, attempt) of what was put off."""
+        return frozenset((each.claim.occurrence_id, each.claim.attempt) for each in self._locked)
 
     def find_ready(self, at: BootTime) -> Sequence[Adoption]:
         """Return those that this process may adopt by now."""
-        ready = []
+        ready = list(self._locked) if at >= self._locked_until else []
         for claim in self._claims or ():
             adoptable_at = self._sightings.adoptable_at(claim.epoch)
             if adoptable_at is not None and adoptable_at <= at:
@@ -43,7 +66,8 @@ class Predecessors:
     @property
     def adoptable_at(self) -> BootTime | None:
         """When the first of them may be adopted; ``None``: there are none."""
-        times = [self._sightings.adoptable_at(claim.epoch) for claim in self._claims or ()]
+        times: list[BootTime | None] = [self._locked_until] if self._locked else []
+        times += [self._sightings.adoptable_at(claim.epoch) for claim in self._claims or ()]
         return min((time for time in times if time is not None), default=None)
 
     @property

@@ -26,17 +26,21 @@ class Broker(Protocol):
         queue: to which the fleet's schedulers publish.
         url: as the fleet's processes get it.
         line: between the processes and the broker.
+        made_by_settings: the project's settings make what is not there, so it cannot be away at start.
         direct_settings: how a Celery app of the test's own reaches it, whatever the fleet's processes can reach.
     """
 
     queue: str
     url: str
     line: Line
+    made_by_settings: bool
     direct_settings: dict[str, Any]
 
 
 class RedisBroker:
     """One of the server's numbered databases, reserved as long as the fleet exists."""
+
+    made_by_settings = False
 
     def __init__(self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool) -> None:
         self.queue = name
@@ -47,6 +51,8 @@ class RedisBroker:
 
 class RabbitMQBroker:
     """Queues with names of their own."""
+
+    made_by_settings = False
 
     def __init__(self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool) -> None:
         self.queue = name
@@ -64,6 +70,8 @@ class RabbitMQBroker:
 
 class FolderBroker:
     """A folder, and the link to it that the fleet's processes know."""
+
+    made_by_settings = True
 
     def __init__(self, data_folder: Path, name: str) -> None:
         self.queue = name

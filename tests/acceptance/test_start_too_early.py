@@ -45,8 +45,11 @@ def test_start_before_the_broker(cuttable_fleet: Fleet) -> None:
     fleet = cuttable_fleet
     fleet.migrate()
     fleet.open_tap()
+    if not fleet.broker.made_by_settings:
+        fleet.broker.line.cut()
     (supervisor,) = fleet.start_supervisors(1)
-    fleet.broker.line.cut()
+    if fleet.broker.made_by_settings:
+        fleet.broker.line.cut()
     jobs = fleet.add_jobs(1)
 
     supervisor.wait_for_line("ERROR", "the broker does not take messages", "trying again")

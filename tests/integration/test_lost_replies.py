@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from django_leased_cron.core.outbox import Outbox, TermLost
 from django_leased_cron.core.publication import Accepted, Unknown
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseUnavailableError, StoreError
+from django_leased_cron.models import Occurrence
 from django_leased_cron.supervision.confirmer import Confirmer
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatcher import TermDispatcher
@@ -98,6 +99,16 @@ class DispatcherBench:
                 return
         raise AssertionError("never idle")
 
+    def step_until_failure(self) -> NoReturn:
+        while True:
+            self.dispatcher.step(self.publisher)
+
+    def step_once_published(self) -> list[str]:
+        """Step until one batch was handed to the broker; return its task ids."""
+        while not self.publisher.batches:
+            self.dispatcher.step(self.publisher)
+        return [publication.task_id for publication in self.publisher.batches[0]]
+
     @property
     def published(self) -> list[tuple[str, int]]:
         return [(publication.task_id, publication.attempt) for publication in self.publisher.accepted]
@@ -179,3 +190,47 @@ def test_lost_reply_to_the_runs_is_not_made_up(running: DispatcherBench) -> None
     running.advance(2)
     running.step_until_idle()
     assert {job.total_run_count for job in running.bench.jobs()} == {1}
+
+
+def test_locked_occurrence_holds_up_nothing_but_itself(running: DispatcherBench) -> None:
+    """A worker's or an admin's open transaction on one row of the outbox: the tenant goes on."""
+    bench = running.bench
+    if bench.alias == "sqlite":
+        return  # one writer: everybody waits until it ends
+    running.advance(60)
+    running.outbox.lose_request("confirm", NEVER_SENT)
+    with pytest.raises(StoreError):
+        running.step_until_failure()
+    held = bench.occurrences()[0]
+    with bench.locked_rows(Occurrence.objects.using(bench.alias).filter(pk=held.pk)):
+        bench.in_thread(running.step_until_idle).result()
+        states = bench.in_thread(lambda: [row.state for row in bench.occurrences()]).result()
+        assert states == ["claimed", "sent", "sent"]
+        running.advance(60)
+        bench.in_thread(running.step_until_idle).result()
+        assert len(running.published) == 6
+    running.advance(1)
+    running.step_until_idle()
+    assert {state for state, _, _ in bench.states()} == {"sent"}
+    assert [attempt for _, attempt in running.published] == [1] * 6
+
+
+def test_locked_adoption_holds_up_nothing_but_itself(running: DispatcherBench) -> None:
+    """What could not be published and is locked now is adopted when the lock is gone; fresh work goes out meanwhile."""
+    bench = running.bench
+    if bench.alias == "sqlite":
+        return  # one writer: everybody waits until it ends
+    running.advance(60)
+    running.publisher.answer(Unknown)
+    order_of_tasks = running.step_once_published()
+    held = next(row for row in bench.occurrences() if row.task_id == order_of_tasks[0])
+    with bench.locked_rows(Occurrence.objects.using(bench.alias).filter(pk=held.pk)):
+        running.advance(0.2)
+        bench.in_thread(running.step_until_idle).result()
+        running.advance(60)
+        bench.in_thread(running.step_until_idle).result()
+        assert len({task_id for task_id, _ in running.published}) == 5
+    running.advance(1)
+    running.step_until_idle()
+    assert {state for state, _, _ in bench.states()} == {"sent"}
+    assert len({task_id for task_id, _ in running.published}) == 6

@@ -13,7 +13,7 @@ from django_leased_cron.core import events
 from django_leased_cron.core.events import Event
 from django_leased_cron.core.lease import TakeoverReason
 from django_leased_cron.core.lease_machine import EndReason
-from django_leased_cron.instrumentation import NAMES, log_event
+from django_leased_cron.instrumentation import NAMES, ensure_handler, log_event, logger
 
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(Event)
 EXAMPLES: dict[str, object] = {
@@ -87,6 +87,21 @@ def test_levels_follow_what_a_person_must_do() -> None:
     assert by_level[logging.ERROR] == {events.DatabaseOutage, events.BrokerOutage, events.LoopFailed}
     assert by_level[logging.WARNING] == {events.JobFlagged, events.RescueWithheld, events.ClockSuspended}
     assert by_level[logging.DEBUG] == {events.BatchDispatched}
+
+
+def test_lines_go_to_stderr_where_the_project_has_said_nothing_of_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and from INFO on; a project's own ``LOGGING`` is left alone."""
+    ensure_handler()
+    assert logger.handlers == []  # the root logger has handlers: pytest's
+    caplog.set_level(logging.WARNING, logger=logger.name)  # set back afterwards
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "handlers", [])
+    ensure_handler()
+    ensure_handler()
+    assert [type(handler) for handler in logger.handlers] == [logging.StreamHandler]
+    assert logger.isEnabledFor(logging.INFO)
 
 
 def test_only_an_error_of_ours_comes_with_a_traceback(caplog: pytest.LogCaptureFixture) -> None:

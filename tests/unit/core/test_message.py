@@ -79,10 +79,12 @@ def test_columns_left_empty_are_no_arguments() -> None:
         ({"expires": "2026-06-01 12:01:00", "expire_seconds": 90}, 60),
         ({"expires": "2026-06-01 12:02:00.500000", "expire_seconds": 90}, 90),
         ({"expires": "2026-06-01 11:59:00"}, 0),
+        ({"expires": "9999-12-31 23:59:59"}, None),
+        ({"expires": "9999-12-31 23:59:59", "expire_seconds": 90}, 90),
     ],
 )
 def test_message_expires_at_the_earlier_of_the_two_columns(columns: dict[str, Any], expires_s: float | None) -> None:
-    """Counted from now; one that has passed leaves no time at all."""
+    """Counted from now; one that has passed leaves no time at all, one that no worker lives to see is none."""
     assert build(message(**columns)).expires_s == expires_s
 
 
@@ -104,6 +106,7 @@ MALFORMED = [
     ("kwargs", "{'a': 1}", "not JSON"),
     ("headers", "[]", "JSON object"),
     ("headers", "1", "JSON object"),
+    ("headers", '{"id": "mine", "task": "other"}', "may not set id, task"),
 ]
 
 

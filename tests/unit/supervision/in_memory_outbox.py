@@ -8,7 +8,7 @@ between rows and plans.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from django_leased_cron.core.occurrence import Delivery, OccurrenceState, SkipReason
@@ -19,7 +19,6 @@ from django_leased_cron.core.outbox import (
     ClaimedOccurrence,
     ClaimOrder,
     ClaimReply,
-    JobMessage,
     JobRun,
     NotedChanges,
     PlannedJob,
@@ -32,37 +31,9 @@ from django_leased_cron.core.outbox import (
 )
 from django_leased_cron.testing import Acts, FakeClock, InMemoryLeaseStore
 from tests.unit.core.job_rows import message
+from tests.unit.supervision.outbox_rows import Job, Occurrence
 
 CLAIMED, SKIPPED, UNCERTAIN = OccurrenceState.CLAIMED, OccurrenceState.SKIPPED, OccurrenceState.UNCERTAIN
-
-
-@dataclass(slots=True, kw_only=True)
-class Job:
-    """The row that people edit."""
-
-    inputs: str
-    message: JobMessage
-    enabled: bool = True
-
-
-@dataclass(slots=True, kw_only=True)
-class Occurrence:
-    """One row of the outbox."""
-
-    id: int
-    job_id: int
-    due_at_ms: int
-    state: OccurrenceState
-    epoch: int
-    attempt: int = 0
-    task_id: str = ""
-    delivery: str = ""
-    claimed_at_ms: int = 0
-    reason: str = ""
-
-    @property
-    def claim(self) -> UnconfirmedClaim:
-        return UnconfirmedClaim(occurrence_id=self.id, epoch=self.epoch, attempt=self.attempt)
 
 
 class InMemoryOutbox:
@@ -78,6 +49,7 @@ class InMemoryOutbox:
         occurrences: the outbox, by id.
         runs: what django-celery-beat's rows were told.
         locked_jobs: rows of jobs that an editor holds.
+        locked_occurrences: rows of the outbox that somebody holds.
         orders: what claims were asked for.
         old: how many occurrences are there to purge.
         acts: what was done, and what is to be slow or to fail.
@@ -93,6 +65,7 @@ class InMemoryOutbox:
         self.occurrences: dict[int, Occurrence] = {}
         self.runs: list[JobRun] = []
         self.locked_jobs: set[int] = set()
+        self.locked_occurrences: set[int] = set()
         self.orders: list[ClaimOrder] = []
         self.old = 0
         self.acts = Acts(clock)
@@ -153,20 +126,25 @@ class InMemoryOutbox:
             return ClaimReply(
                 now_ms=self._leases.now_ms,
                 claimed=[self._read_claimed(row) for row in new],
+                locked=self.locked_occurrences & {adoption.claim.occurrence_id for adoption in order.adoptions},
                 left_to_planner=left,
                 read_back_complete=len(unknown) <= order.adopt_limit,
             )
 
     def confirm(
         self, settlements: Sequence[Settlement], *, term: TermKey, predecessors_adoptable_in_ms: int | None
-    ) -> None:
+    ) -> Sequence[Settlement]:
         with self.acts.act("confirm"):
             self._guard(term)
+            locked = [each for each in settlements if each.claim.occurrence_id in self.locked_occurrences]
             for settlement in settlements:
+                if settlement in locked:
+                    continue
                 row = self.occurrences[settlement.claim.occurrence_id]
                 if row.claim == settlement.claim and row.state in {CLAIMED, UNCERTAIN}:
                     row.state, row.reason = OccurrenceState(settlement.outcome), settlement.reason
             self._move_owed(term, predecessors_adoptable_in_ms)
+            return locked
 
     def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
         with self.acts.act("record_runs"):
@@ -275,7 +253,7 @@ class InMemoryOutbox:
 
     def _adopt(self, adoption: Adoption, epoch: int) -> None:
         row = self.occurrences[adoption.claim.occurrence_id]
-        if row.claim != adoption.claim or row.state is not CLAIMED:
+        if row.claim != adoption.claim or row.state is not CLAIMED or row.id in self.locked_occurrences:
             return
         job = self.jobs.get(row.job_id)
         if job is None:

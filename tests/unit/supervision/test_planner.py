@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from django_leased_cron.core.events import JobFlagged
 from django_leased_cron.core.occurrence import SkipReason
-from django_leased_cron.core.outbox import ChangedJob, ChangeKind, JobRun, TermKey, TermLost
+from django_leased_cron.core.outbox import ChangedJob, ChangeKind, JobRun, NotedChanges, TermKey, TermLost
 from django_leased_cron.core.planning import Planning, flag_planned
 from django_leased_cron.exceptions import DatabaseUnavailableError, MalformedJobError
 from django_leased_cron.supervision.planner import Planner
@@ -222,6 +223,20 @@ def test_announced_edit_is_looked_for_at_once(process: Process) -> None:
     assert planner.is_due(process.clock.boot_time())
     run(planner, process)
     assert wait_s(planner, process) == pytest.approx(POLL_S)
+
+
+def test_edit_that_touches_too_many_jobs_to_list_begins_a_pass(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table was emptied: all jobs are passed over at once."""
+    planner = noting(process)
+    everything = NotedChanges(note_ids=[1], changes=[], everything=True)
+    monkeypatch.setattr(process.outbox, "find_noted_changes", Mock(return_value=everything))
+    process.clock.advance(wait_s(planner, process))
+    run(planner, process)
+    assert planner.is_due(process.clock.boot_time())
+    run(planner, process)
+    assert process.count("find_changes") == 2
 
 
 def test_triggers_that_were_lost_are_noticed_by_the_next_pass(process: Process) -> None:

@@ -166,6 +166,20 @@ def test_new_term_remembers_nothing_of_the_old_one(process: Process) -> None:
     assert process.outbox.orders[-1].term.epoch == 2
 
 
+def test_announced_edit_is_looked_for_at_once(process: Process) -> None:
+    """Not at the next poll; and it is for those who hold."""
+    process.seat.edits_announced()
+    assert process.wakes == 0
+    process.outbox.notes_edits = True
+    win(process)
+    step_until_at_rest(process)
+    looks, wakes = process.count("find_noted_changes"), process.wakes
+    process.seat.edits_announced()
+    assert process.wakes == wakes + 1
+    step_until_at_rest(process)
+    assert process.count("find_noted_changes") == looks + 1
+
+
 def test_loop_that_is_not_stepped_is_stuck(process: Process) -> None:
     """From half a lease on; a step, a message and a won lease turn it."""
     limit_s = TIMING.loop_stalled_after_s

@@ -122,7 +122,7 @@ class Bench:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(supervisor, "_JOIN_S", 0.05)  # what hangs here hangs for good
+    monkeypatch.setattr(supervisor, "_JOIN_S", PATIENCE_S)
     bench = Bench()
     yield bench
     bench.publisher.let_go.set()
@@ -159,8 +159,11 @@ def test_nothing_is_claimed_or_bid_for_after_the_stop(bench: Bench) -> None:
     assert len(bench.publisher.batches) == 1
 
 
-def test_hung_publish_is_waited_for_no_longer_than_the_publish_timeout(bench: Bench) -> None:
+def test_hung_publish_is_waited_for_no_longer_than_the_publish_timeout(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And its lease is not released: it runs out, or is rescued. The process signs off all the same."""
+    monkeypatch.setattr(supervisor, "_JOIN_S", 0.01)  # its thread hangs for good
     begun_at = bench.process.clock.boot_time()
     bench.pool.on_look = lambda: bench.process.clock.advance(0.5)
     bench.run_until_publishing()
