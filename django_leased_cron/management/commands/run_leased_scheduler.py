@@ -49,22 +49,20 @@ class Command(BaseCommand):
             raise misconfigured(list(exc.problems)) from exc
         wanted: list[str] = options["tenant"]
         tenants = [tenant for tenant in listed if not wanted or tenant.key in wanted]
+        self._warn(settings, listed, wanted)
         if options["check"]:
             self._check(settings, tenants)
             return
         problems = find_configuration_problems()
         if problems:
             raise misconfigured(problems)
-        self._warn(settings, listed, wanted)
         self._run(settings, tenants, wanted)
 
     def _check(self, settings: LeasedCronSettings, tenants: Sequence[Tenant]) -> None:
-        for warning in find_warnings():
-            self.stderr.write(warning)
         problems = find_all_problems(settings, tenants)
         if problems:
             raise CommandError("\n".join(problems), returncode=FOUND)
-        self.stdout.write("No problems found.")
+        self.stdout.write("No errors found.")
 
     def _warn(self, settings: LeasedCronSettings, listed: Sequence[Tenant], wanted: Sequence[str]) -> None:
         for warning in find_warnings():
