@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 _GRACE_S = 1.0
 _BATCH_SECONDS_WITHOUT_RESCUE = 0.25
+_LONGEST_BACK_OFF_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,16 @@ class LeaseTiming:
     def loop_stalled_after_s(self) -> float:
         """A dispatch loop that has not turned for this long no longer has its leases renewed."""
         return self.lease_ttl_s / 2
+
+    @property
+    def longest_back_off_s(self) -> float:
+        """The longest pause between two tries of a holder whose broker is away: it must be back before a rescue is."""
+        return _LONGEST_BACK_OFF_S if self.rescue_after_s is None else min(_LONGEST_BACK_OFF_S, self.rescue_after_s / 2)
+
+    @property
+    def rescue_rest_s(self) -> float:
+        """How long, after its broker was seen to be away, a standby leaves rescues to the holder."""
+        return self.poll_interval_s + (self.rescue_after_s or 0.0)
 
     @property
     def batch_seconds(self) -> float:

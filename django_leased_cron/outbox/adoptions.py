@@ -30,10 +30,11 @@ class AdoptionStatements:
         unconfirmed = f"SELECT id, epoch, attempt FROM {OCCURRENCE} WHERE state = 'claimed' AND epoch"
         self._read_own = f"{unconfirmed} = %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
         self._read_predecessors = f"{unconfirmed} < %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
-        # Superseded only what was missed: whatever is less late, a failover included, is dispatched (I3).
+        # Superseded only what was missed when it was claimed: whatever is less late is dispatched, after a failover or
+        # an outage too (I3).
         self._examine = f"""SELECT o.id, o.epoch, o.attempt, o.delivery,
             CASE WHEN p.id IS NULL THEN 'deleted' WHEN NOT p.enabled THEN 'disabled'
-                WHEN o.due_at_ms < %(missed_before_ms)s
+                WHEN o.claimed_at_ms - o.due_at_ms > %(missed_after_ms)s
                 AND COALESCE(NULLIF(jp.catch_up, ''), %(catch_up)s) <> 'all' AND EXISTS (
                     SELECT 1 FROM {OCCURRENCE} AS n WHERE n.job_id = o.job_id AND n.due_at_ms > o.due_at_ms
                     AND n.state IN ('claimed', 'sent', 'running', 'succeeded', 'failed')
@@ -72,7 +73,7 @@ class AdoptionStatements:
         ids = self._dialect.id_list(taken.free)
         adopted: list[dict[str, Any]] = []
         settled: list[dict[str, Any]] = []
-        parameters = {"ids": ids, "catch_up": self._catch_up, "missed_before_ms": now_ms - self._missed_after_ms}
+        parameters = {"ids": ids, "catch_up": self._catch_up, "missed_after_ms": self._missed_after_ms}
         for *name, delivery, verdict in session.fetch(self._examine, parameters):
             adoption = asked.get((name[0], name[1], name[2]))
             if adoption is None:

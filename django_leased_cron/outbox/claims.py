@@ -146,7 +146,8 @@ class ClaimTransaction:
             claimed=(),
             locked=locked,
             left_to_planner=decision.left_to_planner,
-            read_back_complete=complete,
+            # What was locked when it was read back is in nobody's hands yet.
+            read_back_complete=complete and not locked,
         )
 
     def _with_read_back(self, session: Session, order: ClaimOrder) -> tuple[Sequence[Adoption], bool]:

@@ -35,8 +35,8 @@ class Confirmer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every outcome is recorded; what another's lock holds up does not count."""
-        return not self._settlements
+        """Whether every outcome is recorded."""
+        return not self._settlements and not self._locked
 
     @property
     def retry_at(self) -> BootTime | None:

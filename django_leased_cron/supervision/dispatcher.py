@@ -79,7 +79,7 @@ class TermDispatcher:
         self._predecessors = Predecessors(
             context.outbox, context.sightings, epoch=term.epoch, limit=context.batch_size, clock=context.clock
         )
-        self._broker = BackOff()
+        self._broker = BackOff(longest_s=context.timing.longest_back_off_s)
         self._must_claim = True  # a new term claims at once, even nothing: until then the lease is owed by a dead one
         self._read_back = False
         self._purge_at = later(context.clock.boot_time(), _PURGE_EVERY_S)

@@ -32,14 +32,18 @@ class Predecessors:
     def read(self) -> None:
         """Read them if that has not been done, or if what was read has run empty and there may be more."""
         if self._claims is None:
-            self._claims = list(self._outbox.read_predecessors(epoch=self._epoch, limit=self._limit))
+            found = self._outbox.read_predecessors(epoch=self._epoch, limit=self._limit)
+            locked = {adoption.claim for adoption in self._locked}
+            self._claims = [claim for claim in found if claim not in locked]
 
     def drop(self, claims: Iterable[UnconfirmedClaim]) -> None:
         """Forget those that a claim has settled one way or another."""
         gone = set(claims)
+        known = len(self._locked) + len(self._claims or ())
         self._locked = [adoption for adoption in self._locked if adoption.claim not in gone]
-        if self._claims:
-            self._claims = [claim for claim in self._claims if claim not in gone] or None
+        left = [claim for claim in self._claims or () if claim not in gone]
+        if len(self._locked) + len(left) < known:
+            self._claims = left or None
 
     def put_off(self, adoptions: Iterable[Adoption]) -> None:
         """Keep what was locked for another try."""

@@ -130,10 +130,10 @@ class TenantSeat:
             # What an earlier term published is still its to confirm (P2); no lease is needed for that.
             if not self._context.confirmer.is_empty:
                 self._context.confirmer.flush(predecessors_adoptable_in_ms=None)
-            return None
+            return self._context.confirmer.retry_at
         if self._draining:
             dispatcher.flush()
-            return None
+            return self._context.confirmer.retry_at
         if self._edits_announced:
             self._edits_announced = False
             dispatcher.look_for_edits()

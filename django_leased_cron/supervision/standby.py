@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from django_leased_cron.core.bidding import LeaseObserver, find_takeover
-from django_leased_cron.core.clock import Clock
+from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import Emit, LeaseAcquired, LoopFailed, RescueWithheld
 from django_leased_cron.core.lease import Acquired, LeaseRow, LeaseStore, TakeoverReason, WakeUps
 from django_leased_cron.core.timing import LeaseTiming
@@ -47,6 +47,7 @@ class StandbyPoll:
         self._outage = OutageWatch(alias=store.alias, doing="looking at leases", emit=emit)
         self._bids = OutageWatch(alias=store.alias, doing="bidding for leases", emit=emit)
         self._withheld: set[str] = set()
+        self._rescue_not_before = BootTime(0.0)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"leased-cron-standby-{store.alias}", daemon=True)
 
@@ -98,18 +99,24 @@ class StandbyPoll:
                 timing=self._timing,
                 observer=self._observer,
             )
-            if reason is TakeoverReason.RESCUE and not is_broker_answering():
-                self._withhold(tenant_key)
+            if reason is TakeoverReason.RESCUE and not self._may_rescue(tenant_key, is_broker_answering, at=at):
                 continue
             self._withheld.discard(tenant_key)
             if reason is not None:
                 self._bid(seat, row, reason)
 
-    def _withhold(self, tenant_key: str) -> None:
-        """Leave a rescue alone: a broker that is down for all is nobody's reason to move."""
+    def _may_rescue(self, tenant_key: str, is_broker_answering: Callable[[], bool], *, at: BootTime) -> bool:
+        """Return whether this process could do better: a broker that is down for all is nobody's reason to move.
+
+        What was owed while it was down says nothing of the holder; that is given the time in which it would be back.
+        """
+        if is_broker_answering():
+            return at >= self._rescue_not_before
+        self._rescue_not_before = later(at, self._timing.rescue_rest_s)
         if tenant_key not in self._withheld:
             self._withheld.add(tenant_key)
             self._emit(RescueWithheld(tenant_key=tenant_key))
+        return False
 
     def _bid(self, seat: TenantSeat, row: LeaseRow, reason: TakeoverReason) -> None:
         asked_at = self._clock.boot_time()

@@ -19,6 +19,7 @@ EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(Event)
 EXAMPLES: dict[str, object] = {
     "int": 3,
     "str": "acme",
+    "Sequence[str]": ("nightly", "hourly"),
     "TakeoverReason": TakeoverReason.RESCUE,
     "EndReason": EndReason.TRUST_ENDED,
     "Exception": ZeroDivisionError("division by zero"),
@@ -79,14 +80,18 @@ def test_sentence_says_what_happened_and_to_whom(caplog: pytest.LogCaptureFixtur
     assert log(caplog, event).getMessage() == sentence
 
 
-def test_levels_follow_what_a_person_must_do() -> None:
+@pytest.mark.parametrize(
+    ("level", "kinds"),
+    [
+        (logging.ERROR, [events.DatabaseOutage, events.BrokerOutage, events.LoopFailed]),
+        (logging.WARNING, [events.JobFlagged, events.RescueWithheld, events.ClockSuspended]),
+        (logging.INFO, [events.LeaseAcquired, events.TermEnded, events.DatabaseRecovered, events.BrokerRecovered]),
+        (logging.DEBUG, [events.BatchDispatched]),
+    ],
+)
+def test_level_follows_what_a_person_must_do(level: int, kinds: list[type[Event]]) -> None:
     """ERROR: something is broken. WARNING: something is held back. INFO: a change. DEBUG: the daily work."""
-    by_level: dict[int, set[type[Event]]] = {}
-    for kind, (_, level, _) in NAMES.items():
-        by_level.setdefault(level, set()).add(kind)
-    assert by_level[logging.ERROR] == {events.DatabaseOutage, events.BrokerOutage, events.LoopFailed}
-    assert by_level[logging.WARNING] == {events.JobFlagged, events.RescueWithheld, events.ClockSuspended}
-    assert by_level[logging.DEBUG] == {events.BatchDispatched}
+    assert {NAMES[kind][1] for kind in kinds} == {level}
 
 
 def test_lines_go_to_stderr_where_the_project_has_said_nothing_of_them(

@@ -119,16 +119,19 @@ class InMemoryOutbox:
             for row in map(self.occurrences.__getitem__, order.requested):
                 if row.state is OccurrenceState.REQUESTED:
                     row.state, row.attempt, row.epoch = CLAIMED, 1, order.term.epoch
-            for adoption in (*order.adoptions, *unknown[: order.adopt_limit]):
+            adoptions = [*order.adoptions, *unknown[: order.adopt_limit]]
+            for adoption in adoptions:
                 self._adopt(adoption, order.term.epoch)
+            locked = {adoption.claim.occurrence_id for adoption in adoptions} & self.locked_occurrences
             self._move_owed(order.term, order.predecessors_adoptable_in_ms)
             new = [row for row in self._own(order.term.epoch) if row.claim not in before]
             return ClaimReply(
                 now_ms=self._leases.now_ms,
                 claimed=[self._read_claimed(row) for row in new],
-                locked=self.locked_occurrences & {adoption.claim.occurrence_id for adoption in order.adoptions},
+                locked=locked,
                 left_to_planner=left,
-                read_back_complete=len(unknown) <= order.adopt_limit,
+                read_back_complete=len(unknown) <= order.adopt_limit
+                and not any(adoption.claim.occurrence_id in locked for adoption in unknown),
             )
 
     def confirm(

@@ -72,7 +72,7 @@ def test_nothing_fresh_is_claimed_until_the_hand_is_empty(process: Process) -> N
     assert CLAIMED not in process.outbox.states()
 
 
-def test_broker_is_asked_at_most_every_second_and_at_least_that_often(process: Process) -> None:
+def test_broker_is_asked_twice_a_second_at_most_and_at_least_that_often(process: Process) -> None:
     """Quick at first; bounded, because all that waits is as late as the next try."""
     process.plan(1)
     process.publisher.is_down = True
@@ -80,8 +80,8 @@ def test_broker_is_asked_at_most_every_second_and_at_least_that_often(process: P
     process.run(dispatcher, seconds=10)
     first = process.publisher.probes
     process.run(dispatcher, seconds=60)
-    assert 10 <= first <= 14
-    assert 59 <= process.publisher.probes - first <= 61
+    assert 20 <= first <= 24
+    assert 119 <= process.publisher.probes - first <= 121
 
 
 @pytest.mark.parametrize("answer", [Unknown, NotStarted])
@@ -92,7 +92,7 @@ def test_broker_that_answers_but_takes_nothing_is_not_hammered(
     process.plan(1)
     process.publisher.answer(*[answer] * 100)
     process.run(process.settle(), seconds=10)
-    assert len(process.publisher.batches) <= 15
+    assert len(process.publisher.batches) <= 25
     assert len(process.events.of(BrokerOutage)) == 1
 
 

@@ -141,6 +141,20 @@ def test_what_an_earlier_term_published_is_confirmed_without_a_lease(process: Pr
     assert process.outbox.states() == [SENT]
 
 
+def test_what_an_earlier_term_published_is_confirmed_though_its_row_was_locked(process: Process) -> None:
+    """The lock outlives the term: the seat goes on asking to be stepped."""
+    process.plan(7)
+    process.outbox.locked_occurrences.add(1)
+    win(process)
+    step_until_at_rest(process)
+    process.seat.denied(1)
+    assert step_until_at_rest(process) is not None
+    process.outbox.locked_occurrences.clear()
+    process.clock.advance(1)
+    assert step_until_at_rest(process) is None
+    assert process.outbox.states() == [SENT]
+
+
 def test_lost_reply_of_the_last_confirm_is_asked_for_again(process: Process) -> None:
     """Unknown is not done."""
     process.plan(7)

@@ -135,7 +135,7 @@ def test_owed_work_is_rescued(bench: StandbyBench) -> None:
 
 
 def test_rescue_is_withheld_while_the_own_broker_does_not_answer(bench: StandbyBench) -> None:
-    """It could do no better. Told once, and acted on as soon as the broker is back."""
+    """It could do no better. Told once, and left to the holder for a while after the broker is back."""
     bench.hold(TENANT, owed_for_s=1)
     bench.hold("umbra")
     bench.publisher.is_down = True
@@ -144,6 +144,9 @@ def test_rescue_is_withheld_while_the_own_broker_does_not_answer(bench: StandbyB
     assert bench.told() == [RescueWithheld(tenant_key=TENANT)]
     assert bench.holders() == ["other", "other"]
     bench.publisher.is_down = False
+    bench.standby.poll()
+    assert bench.told() == []
+    bench.clock.advance(TIMING.rescue_rest_s)
     bench.standby.poll()
     assert bench.told() == [acquired(TENANT, 6, TakeoverReason.RESCUE)]
 

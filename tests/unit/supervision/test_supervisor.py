@@ -183,6 +183,16 @@ def test_lease_is_not_released_while_an_outcome_is_unrecorded(bench: Bench) -> N
     assert bench.ended.unreleased == 1
 
 
+def test_lease_is_not_released_while_the_row_of_an_outcome_is_locked(bench: Bench) -> None:
+    """The successor would find it unconfirmed, and publish it again."""
+    bench.outbox.locked_occurrences.add(1)
+    bench.publisher.let_go.set()
+    bench.pool.on_look = lambda: bench.process.clock.advance(0.5)
+    bench.run_until_publishing()
+    assert bench.order_of("release", "forget_process") == ["forget_process"]
+    assert bench.ended.unreleased == 1
+
+
 def test_release_that_fails_is_told_and_the_end_goes_on(bench: Bench) -> None:
     """The lease runs out by itself."""
     bench.leases.acts.lose_request("release", AWAY)
