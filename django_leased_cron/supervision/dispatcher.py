@@ -37,7 +37,7 @@ from django_leased_cron.supervision.batch import Batch
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.hand import Hand
 from django_leased_cron.supervision.planner import Planner
-from django_leased_cron.supervision.predecessors import Predecessors
+from django_leased_cron.supervision.predecessors import LOCKED_RETRY_S, Predecessors
 
 _WINDOW = 50
 _PURGE_EVERY_S = 60.0
@@ -82,6 +82,7 @@ class TermDispatcher:
         self._broker = BackOff(longest_s=context.timing.longest_back_off_s)
         self._must_claim = True  # a new term claims at once, even nothing: until then the lease is owed by a dead one
         self._read_back = False
+        self._read_back_at = BootTime(0.0)
         self._purge_at = later(context.clock.boot_time(), _PURGE_EVERY_S)
         self._clock_was_trusted = True
 
@@ -178,14 +179,15 @@ class TermDispatcher:
             self._planner.flag(
                 flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
             )
-        if not (fresh.advances or fresh.requested or adoptions or self._read_back or self._must_claim):
+        read_back = self._read_back and at >= self._read_back_at
+        if not (fresh.advances or fresh.requested or adoptions or read_back or self._must_claim):
             return None
         return ClaimOrder(
             term=self._term,
             advances=fresh.advances,
             requested=fresh.requested,
             adoptions=adoptions,
-            read_back=self._read_back,
+            read_back=read_back,
             in_hand=self._find_names(),
             predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms,
             adopt_limit=self._context.batch_size,
@@ -225,7 +227,11 @@ class TermDispatcher:
 
     def _note_reply(self, order: ClaimOrder, reply: ClaimReply) -> None:
         self._must_claim = False
-        self._read_back = not reply.read_back_complete
+        if order.read_back:
+            self._read_back = not reply.read_back_complete
+            # What is locked stays so for a while.
+            pause_s = LOCKED_RETRY_S if reply.locked else 0.0
+            self._read_back_at = later(self._context.clock.boot_time(), pause_s)
         asked = [adoption.claim for adoption in order.adoptions]
         self._hand.drop(asked)
         self._predecessors.drop(asked)
@@ -306,6 +312,8 @@ class TermDispatcher:
             times.append(self._broker.retry_at)
         elif window.jobs:
             times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
+        if self._read_back:
+            times.append(self._read_back_at)
         if self._context.confirmer.retry_at is not None:
             times.append(self._context.confirmer.retry_at)
         adoptable_at = self._predecessors.adoptable_at

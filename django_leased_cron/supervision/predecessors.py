@@ -8,7 +8,7 @@ from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.outbox import Adoption, Outbox, UnconfirmedClaim
 
-_LOCKED_RETRY_S = 0.4
+LOCKED_RETRY_S = 0.4
 """Shorter than RESCUE_AFTER: each try is a claim, and so the progress that keeps a rescue away."""
 
 
@@ -51,7 +51,7 @@ class Predecessors:
         if adoptions:
             known = {adoption.claim for adoption in self._locked}
             self._locked += [adoption for adoption in adoptions if adoption.claim not in known]
-            self._locked_until = later(self._clock.boot_time(), _LOCKED_RETRY_S)
+            self._locked_until = later(self._clock.boot_time(), LOCKED_RETRY_S)
 
     @property
     def locked_names(self) -> frozenset[tuple[int, int]]:
