@@ -36,12 +36,12 @@ from django_leased_cron.supervision.back_off import BackOff
 from django_leased_cron.supervision.batch import Batch
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.hand import Hand
+from django_leased_cron.supervision.history import History
 from django_leased_cron.supervision.planner import Planner
-from django_leased_cron.supervision.predecessors import LOCKED_RETRY_S, Predecessors
+from django_leased_cron.supervision.predecessors import Predecessors
+from django_leased_cron.supervision.read_back import ReadBack
 
 _WINDOW = 50
-_PURGE_EVERY_S = 60.0
-_PURGED_AT_ONCE = 500
 
 
 class TermDispatcher:
@@ -81,9 +81,8 @@ class TermDispatcher:
         )
         self._broker = BackOff(longest_s=context.timing.longest_back_off_s)
         self._must_claim = True  # a new term claims at once, even nothing: until then the lease is owed by a dead one
-        self._read_back = False
-        self._read_back_at = BootTime(0.0)
-        self._purge_at = later(context.clock.boot_time(), _PURGE_EVERY_S)
+        self._read_back = ReadBack(context.clock)
+        self._history = History(context.outbox, retention_s=context.history_retention_s, clock=context.clock)
         self._clock_was_trusted = True
 
     def step(self, publisher: Publisher) -> BootTime | TermLost:
@@ -107,7 +106,7 @@ class TermDispatcher:
             return self._dispatch(order, publisher)
         if self._planner.is_due(at):
             return self._plan(at)
-        self._purge(at)
+        self._history.purge()
         return self._find_next_step(window)
 
     def look_for_edits(self) -> None:
@@ -145,13 +144,6 @@ class TermDispatcher:
         self._context.confirmer.add(self._term, (), result)
         return at
 
-    def _purge(self, at: BootTime) -> None:
-        if at < self._purge_at:
-            return
-        older_than_ms = round(self._context.history_retention_s * 1000)
-        purged = self._context.outbox.purge(older_than_ms=older_than_ms, limit=_PURGED_AT_ONCE)
-        self._purge_at = at if purged == _PURGED_AT_ONCE else later(at, _PURGE_EVERY_S)
-
     # Deciding what to claim
 
     def _build_order(self, window: Window, publisher: Publisher) -> ClaimOrder | None:
@@ -179,7 +171,7 @@ class TermDispatcher:
             self._planner.flag(
                 flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
             )
-        read_back = self._read_back and at >= self._read_back_at
+        read_back = self._read_back.is_due(at)
         if not (fresh.advances or fresh.requested or adoptions or read_back or self._must_claim):
             return None
         return ClaimOrder(
@@ -214,7 +206,7 @@ class TermDispatcher:
         try:
             reply = self._context.outbox.claim(order)
         except CommitOutcomeUnknownError:
-            self._read_back = True
+            self._read_back.outcome_unknown()
             raise
         if isinstance(reply, TermLost):
             return reply
@@ -227,11 +219,7 @@ class TermDispatcher:
 
     def _note_reply(self, order: ClaimOrder, reply: ClaimReply) -> None:
         self._must_claim = False
-        if order.read_back:
-            self._read_back = not reply.read_back_complete
-            # What is locked stays so for a while.
-            pause_s = LOCKED_RETRY_S if reply.locked else 0.0
-            self._read_back_at = later(self._context.clock.boot_time(), pause_s)
+        self._read_back.note(order, reply)
         asked = [adoption.claim for adoption in order.adoptions]
         self._hand.drop(asked)
         self._predecessors.drop(asked)
@@ -312,11 +300,8 @@ class TermDispatcher:
             times.append(self._broker.retry_at)
         elif window.jobs:
             times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
-        if self._read_back:
-            times.append(self._read_back_at)
-        if self._context.confirmer.retry_at is not None:
-            times.append(self._context.confirmer.retry_at)
-        adoptable_at = self._predecessors.adoptable_at
-        if adoptable_at is not None and not self._hand:
-            times.append(adoptable_at)
+        waits = [self._read_back.due_at, self._context.confirmer.retry_at]
+        if not self._hand:
+            waits.append(self._predecessors.adoptable_at)
+        times += [wait for wait in waits if wait is not None]
         return min(times)
