@@ -15,12 +15,16 @@ however little late.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.occurrence import CatchUp, SkipReason
-from django_leased_cron.core.recurrence import IntervalRecurrence
+from django_leased_cron.core.recurrence import ClockedRecurrence, CrontabRecurrence, IntervalRecurrence
 from django_leased_cron.core.schedule import JobSchedule, next_due
+from django_leased_cron.core.slot_count import count_slots
+
+_LEAST_WORTH_COUNTING_MS: Final = 30 * 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,8 @@ class Reckoning:
     fires: tuple[int, ...]
     skipped: tuple[Stretch, ...]
     next_due_at_ms: int | None
+    walked: int = field(default=0, compare=False)
+    """How many slots were visited one by one."""
 
 
 def reckon(
@@ -57,8 +63,8 @@ def reckon(
 ) -> Reckoning:
     """Decide about the slots of a job from ``next_due_at_ms`` up to now, oldest first.
 
-    Stops early after ``most`` fires or ``walk_limit`` slots; what is left comes with the next call. Missed slots of an
-    interval are counted, not walked. A one-off is done with its first fire, and its other slots are not recorded.
+    Stops early after ``most`` fires or ``walk_limit`` slots; what is left comes with the next call. Slots missed long
+    ago are counted, not walked. A one-off is done with its first fire, and its other slots are not recorded.
     """
     rules = _Rules(
         now_ms=now_ms,
@@ -71,11 +77,18 @@ def reckon(
     )
     ledger = _Ledger()
     cursor: int | None = next_due_at_ms
-    if isinstance(schedule.recurrence, IntervalRecurrence):
-        cursor = _skip_in_bulk(ledger, rules, first_ms=next_due_at_ms, every_ms=schedule.recurrence.every_ms)
-    for _ in range(walk_limit):
+    match schedule.recurrence:
+        case IntervalRecurrence(every_ms=every_ms):
+            cursor = _skip_in_bulk(ledger, rules, first_ms=next_due_at_ms, every_ms=every_ms)
+        case CrontabRecurrence() as crontab:
+            cursor = _skip_crontab_in_bulk(ledger, rules, schedule, crontab, first_ms=next_due_at_ms)
+        case ClockedRecurrence():
+            pass
+    walked = 0
+    while walked < walk_limit:
         if cursor is None or len(ledger.fires) >= most or rules.fire_at(cursor) > now_ms:
             break
+        walked += 1
         following = next_due(schedule, after_ms=cursor, base_ms=cursor)
         reason = rules.judge(cursor, is_latest=following is None or following > now_ms)
         if reason is None:
@@ -84,7 +97,7 @@ def reckon(
         else:
             ledger.skip(Stretch(first_due_at_ms=cursor, last_due_at_ms=cursor, slots=1, reason=reason))
             cursor = following
-    return Reckoning(fires=tuple(ledger.fires), skipped=tuple(ledger.skipped), next_due_at_ms=cursor)
+    return Reckoning(fires=tuple(ledger.fires), skipped=tuple(ledger.skipped), next_due_at_ms=cursor, walked=walked)
 
 
 def _find_past(at_ms: int | None, *, now_ms: int) -> int | None:
@@ -144,6 +157,28 @@ def _skip_in_bulk(ledger: _Ledger, rules: _Rules, *, first_ms: int, every_ms: in
             ledger.skip(Stretch(first_due_at_ms=first_ms, last_due_at_ms=last_ms, slots=slots, reason=reason))
             first_ms = last_ms + every_ms
     return first_ms
+
+
+def _skip_crontab_in_bulk(
+    ledger: _Ledger, rules: _Rules, schedule: JobSchedule, crontab: CrontabRecurrence, *, first_ms: int
+) -> int | None:
+    """Do the same for a crontab; return the first slot to walk, if there is one."""
+    cursor: int | None = first_ms
+    limits = list(rules.bulk_limits())
+    if limits[-1][0] - first_ms < _LEAST_WORTH_COUNTING_MS:
+        return cursor
+    for limit_ms, reason in limits:
+        if cursor is None or limit_ms <= cursor:
+            continue
+        tally = count_slots(crontab, first_ms=cursor, end_ms=limit_ms)
+        if reason is SkipReason.CATCH_UP and tally.last_due_at_ms is not None:
+            # It may be the latest due slot of all, which is judged otherwise.
+            tally = count_slots(crontab, first_ms=cursor, end_ms=tally.last_due_at_ms)
+        last_ms = tally.last_due_at_ms
+        if last_ms is not None:
+            ledger.skip(Stretch(first_due_at_ms=cursor, last_due_at_ms=last_ms, slots=tally.slots, reason=reason))
+            cursor = next_due(schedule, after_ms=last_ms, base_ms=last_ms)
+    return cursor
 
 
 class _Ledger:

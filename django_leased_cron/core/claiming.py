@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from typing import Final
 
 from django_leased_cron.core.catch_up import reckon
 from django_leased_cron.core.jitter import jittered
@@ -12,6 +13,9 @@ from django_leased_cron.core.occurrence import CatchUp, Delivery, Overlap, build
 from django_leased_cron.core.outbox import Advance, Fire, PlannedJob, Window
 from django_leased_cron.core.planning import parse_planned
 from django_leased_cron.exceptions import MalformedJobError
+
+_WALKED_AT_ONCE: Final = 5000
+"""Slots that are visited for one claim, tens of milliseconds: a claim is also the progress that others wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +44,12 @@ class ClaimRules:
         requested = window.requested[:limit]
         advances: list[Advance] = []
         malformed: list[tuple[PlannedJob, MalformedJobError]] = []
-        room = limit - len(requested)
+        room, walk = limit - len(requested), _WALKED_AT_ONCE
         for job in window.jobs:
-            if job.fire_at_ms > now_ms or room <= 0:
+            if job.fire_at_ms > now_ms or room <= 0 or walk <= 0:
                 break
             try:
-                advance = self._advance(job, now_ms=now_ms, most=room)
+                advance, walked = self._advance(job, now_ms=now_ms, most=room, walk_limit=walk)
             except MalformedJobError as exc:
                 malformed.append((job, exc))
                 continue
@@ -54,9 +58,11 @@ class ClaimRules:
                 continue
             advances.append(advance)
             room -= len(advance.fires)
+            walk -= walked
         return DueWork(advances=advances, requested=requested, malformed=malformed)
 
-    def _advance(self, job: PlannedJob, *, now_ms: int, most: int) -> Advance:
+    def _advance(self, job: PlannedJob, *, now_ms: int, most: int, walk_limit: int) -> tuple[Advance, int]:
+        """Return what to do about one due job, and how many slots were visited to find it."""
         schedule = parse_planned(job.inputs, self.storage_zone)
         window_s = job.catch_up_window_s
         reckoning = reckon(
@@ -70,9 +76,10 @@ class ClaimRules:
             most=1 if job.overlap == Overlap.SKIP else most,
             job_id=job.job_id,
             jitter_s=job.jitter_s,
+            walk_limit=walk_limit,
         )
         next_due_at_ms = reckoning.next_due_at_ms
-        return Advance(
+        advance = Advance(
             job_id=job.job_id,
             inputs=job.inputs,
             planned_due_at_ms=job.next_due_at_ms,
@@ -91,3 +98,4 @@ class ClaimRules:
             ),
             finishes=schedule.one_off and next_due_at_ms is None and bool(reckoning.fires),
         )
+        return advance, reckoning.walked

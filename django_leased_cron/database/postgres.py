@@ -70,8 +70,9 @@ class PostgresDialect:
         return f" || '{separator}' || ".join(f"COALESCE({part}, '')" for part in parts)
 
     def instant_text(self, column: str) -> str:
-        # to_char, because ::text depends on the role's DateStyle; 'infinity' comes out as what cannot be read.
-        return f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+        # to_char, because ::text depends on the role's DateStyle; infinity stays what it is, and cannot be read.
+        text = f"to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+        return f"CASE WHEN isfinite({column}) THEN {text} ELSE {column}::text END"
 
     def number_text(self, column: str) -> str:
         return f"{column}::text"

@@ -80,7 +80,10 @@ class Batch:
                     self.outage = self.outage or reason
             case Unknown(reason=reason):
                 self.outage = self.outage or reason
-                if occurrence.at_most_once:
+                gives_up = self._hand.note_break(occurrence.claim.occurrence_id)
+                if gives_up:
+                    self._give_up(occurrence, reason)
+                elif occurrence.at_most_once:
                     self._settle(occurrence, Outcome.UNCERTAIN, reason)
             case _:
                 assert_never(result)
@@ -117,8 +120,16 @@ class Batch:
         self.failed += 1
         self.malformed.append((occurrence.job_id, error, digest_message(message)))
 
+    def _give_up(self, occurrence: ClaimedOccurrence, reason: str) -> None:
+        """Settle a message on which the broker ends the connection again and again, and un-plan its job."""
+        error = MalformedJobError("message", None, f"the broker ends the connection on it ({reason})")
+        self._settle(occurrence, Outcome.UNCERTAIN, str(error))
+        if occurrence.message is not None:
+            self.malformed.append((occurrence.job_id, error, digest_message(occurrence.message)))
+
     def _accept(self, occurrence: ClaimedOccurrence, at: BootTime) -> None:
         at_ms = self._estimate.now_ms(at)
+        self._hand.note_accepted(occurrence.claim.occurrence_id)
         self._settle(occurrence, Outcome.SENT, at_ms=at_ms)
         self._runs[occurrence.job_id] += 1
         self.sent += 1

@@ -84,6 +84,8 @@ class TermDispatcher:
         self._read_back = ReadBack(context.clock)
         self._history = History(context.outbox, retention_s=context.history_retention_s, clock=context.clock)
         self._clock_was_trusted = True
+        self.was_answered = False
+        """Whether the database did something in the last step; many steps ask it nothing."""
 
     def step(self, publisher: Publisher) -> BootTime | TermLost:
         """Do the next thing; return when to step again (a time that has passed: at once).
@@ -92,6 +94,7 @@ class TermDispatcher:
             StoreError: the database did not do its part; step again after a while.
         """
         context = self._context
+        self.was_answered = False
         self._predecessors.read()
         self.flush()
         at = context.clock.boot_time()
@@ -103,7 +106,7 @@ class TermDispatcher:
             return later(at, context.timing.poll_interval_s)
         order = self._build_order(window, publisher)
         if order is not None:
-            return self._dispatch(order, publisher)
+            return self._dispatch(order, publisher, window)
         if self._planner.is_due(at):
             return self._plan(at)
         self._history.purge()
@@ -125,6 +128,7 @@ class TermDispatcher:
             sent_at = clock.boot_time()
             self._window = self._context.outbox.read_window(max(_WINDOW, self._sizer.size))
             self._context.estimate.note(self._window.now_ms, sent_at=sent_at, received_at=clock.boot_time())
+            self.was_answered = True
         return self._window
 
     def _is_clock_trusted(self) -> bool:
@@ -139,6 +143,7 @@ class TermDispatcher:
             now_ms=self._context.estimate.now_ms(at), predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms
         )
         self._window = None
+        self.was_answered = True
         if isinstance(result, TermLost):
             return result
         self._context.confirmer.add(self._term, (), result)
@@ -156,7 +161,7 @@ class TermDispatcher:
         limit = self._sizer.size
         fresh = DueWork()
         adoptions: Sequence[Adoption]
-        if self._hand:
+        if self._is_held_up:
             if not self._may_retry(at, publisher):
                 return None
             adoptions = self._hand.find_adoptions(limit=self._context.batch_size)
@@ -167,6 +172,8 @@ class TermDispatcher:
             now_ms = self._context.estimate.now_ms(at)
             fresh = self._context.rules.find_due(window, now_ms=now_ms, limit=max(1, limit - kept))
             adoptions = ready[: kept if fresh.advances or fresh.requested else limit]
+            if self._hand and not (fresh.advances or fresh.requested or adoptions) and self._may_retry(at, publisher):
+                adoptions = self._hand.find_adoptions(limit=1)
         for job, error in fresh.malformed:
             self._planner.flag(
                 flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
@@ -185,6 +192,11 @@ class TermDispatcher:
             adopt_limit=self._context.batch_size,
         )
 
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether what is in hand comes before everything else."""
+        return bool(self._hand) and not self._hand.holds_only_suspects
+
     def _find_names(self) -> frozenset[tuple[int, int]]:
         """Return (occurrence id, attempt) of every claim of this term that this process knows to be unconfirmed."""
         return self._hand.names | self._predecessors.locked_names | self._context.confirmer.names(self._term)
@@ -199,7 +211,7 @@ class TermDispatcher:
 
     # Claim, publish, confirm
 
-    def _dispatch(self, order: ClaimOrder, publisher: Publisher) -> BootTime | TermLost:
+    def _dispatch(self, order: ClaimOrder, publisher: Publisher, window: Window) -> BootTime | TermLost:
         clock = self._context.clock
         asked_at = clock.boot_time()  # before the guard is sent: what trust and the right to publish count from
         self._window = None
@@ -208,13 +220,16 @@ class TermDispatcher:
         except CommitOutcomeUnknownError:
             self._read_back.outcome_unknown()
             raise
+        self.was_answered = True
         if isinstance(reply, TermLost):
             return reply
         self._context.estimate.note(reply.now_ms, sent_at=asked_at, received_at=clock.boot_time())
         self._proved(self._term.epoch, asked_at)
         self._note_reply(order, reply)
         if reply.claimed:
-            self._publish(order, reply, publisher, asked_at=asked_at)
+            batch = self._publish(order, reply, publisher, asked_at=asked_at)
+            self._flag_malformed(batch, order, window)
+            self.flush()
         return clock.boot_time()
 
     def _note_reply(self, order: ClaimOrder, reply: ClaimReply) -> None:
@@ -229,7 +244,7 @@ class TermDispatcher:
         if reply.left_to_planner:
             self._planner.hurry()
 
-    def _publish(self, order: ClaimOrder, reply: ClaimReply, publisher: Publisher, *, asked_at: BootTime) -> None:
+    def _publish(self, order: ClaimOrder, reply: ClaimReply, publisher: Publisher, *, asked_at: BootTime) -> Batch:
         context = self._context
         timing = context.timing
         batch = Batch(reply, hand=self._hand, estimate=context.estimate, rules=context.rules)
@@ -244,7 +259,6 @@ class TermDispatcher:
             # Whatever went wrong with the others: what the broker accepted is to be confirmed, not published again.
             context.confirmer.add(self._term, batch.settlements, batch.build_runs(order))
         self._sizer.measure(batch.sent, seconds=context.clock.boot_time() - started_at)
-        self._flag_malformed(order, batch)
         self._note_broker(batch)
         context.emit(
             BatchDispatched(
@@ -257,21 +271,19 @@ class TermDispatcher:
                 worst_lateness_ms=batch.worst_lateness_ms,
             )
         )
-        self.flush()
+        return batch
 
-    def _flag_malformed(self, order: ClaimOrder, batch: Batch) -> None:
-        """Un-plan jobs whose message was found malformed; one that was adopted is flagged at its next own firing."""
-        advances = {advance.job_id: advance for advance in order.advances}
+    def _flag_malformed(self, batch: Batch, order: ClaimOrder, window: Window) -> None:
+        """Un-plan jobs whose message was found malformed, if their plan is known here; else at their next firing."""
+        plans: dict[int, tuple[str, int | None]]
+        plans = {job.job_id: (job.inputs, job.next_due_at_ms) for job in window.jobs}
+        plans |= {advance.job_id: (advance.inputs, advance.next_due_at_ms) for advance in order.advances}
         for job_id, error, digest in batch.malformed:
-            advance = advances.get(job_id)
-            if advance is not None:
+            if job_id in plans:
+                inputs, due_at_ms = plans[job_id]
                 self._planner.flag(
                     flag_planned(
-                        job_id=job_id,
-                        inputs=advance.inputs,
-                        next_due_at_ms=advance.next_due_at_ms,
-                        error=error,
-                        message_digest=digest,
+                        job_id=job_id, inputs=inputs, next_due_at_ms=due_at_ms, error=error, message_digest=digest
                     )
                 )
 
@@ -298,10 +310,10 @@ class TermDispatcher:
         times = [self._planner.due_at, later(self._context.clock.boot_time(), idle_s)]
         if self._hand:
             times.append(self._broker.retry_at)
-        elif window.jobs:
+        if window.jobs and not self._is_held_up:
             times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
         waits = [self._read_back.due_at, self._context.confirmer.retry_at]
-        if not self._hand:
+        if not self._is_held_up:
             waits.append(self._predecessors.adoptable_at)
         times += [wait for wait in waits if wait is not None]
         return min(times)

@@ -118,7 +118,8 @@ class TenantSeat:
         except Exception as exc:  # noqa: BLE001 - top of the loop: ours to mend, not a reason to leave a tenant alone
             self._emit(LoopFailed(doing=f"scheduling tenant {self.tenant_key!r}", error=exc))
             return later(self._clock.boot_time(), _RETRY_S)
-        self._outage.worked()
+        if dispatcher is not None and dispatcher.was_answered:
+            self._outage.worked()
         if isinstance(result, TermLost):
             if isinstance(state, Holding):
                 self.denied(state.epoch)

@@ -53,14 +53,14 @@ def test_row_that_nobody_has_thought_of_is_malformed_like_any_other(
     assert "ZeroDivisionError" in flagged.error
 
 
-def test_malformed_message_that_was_adopted_fails_and_leaves_the_plan_alone(process: Process) -> None:
-    """The plan is another slot's; the job is flagged at its own next firing."""
+def test_malformed_message_that_was_adopted_fails_and_its_job_is_flagged(process: Process) -> None:
+    """Its plan is another slot's, and as malformed."""
     process.plan(1, due_in_s=3600, kwargs="[]")
     process.take_over()
     process.outbox.add(1, due_at_ms=process.now_ms)
     process.run(process.begin_term(), seconds=TIMING.publish_timeout_s)
     assert process.outbox.states() == [FAILED]
-    assert process.outbox.written == []
+    assert [write.job_id for write in process.outbox.written] == [1]
 
 
 def test_job_that_cannot_be_planned_any_more_is_flagged_and_the_others_fire(process: Process) -> None:

@@ -10,6 +10,7 @@ from django_leased_cron.core.clock import BootTime, later
 from django_leased_cron.core.events import BatchDispatched, BrokerOutage, BrokerRecovered
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.core.publication import Accepted, NotStarted, Publication, PublishResult, Refused, Unknown
+from django_leased_cron.testing import RecordingPublisher
 from tests.unit.core.job_rows import every
 from tests.unit.supervision.process import TIMING, Process
 
@@ -173,3 +174,40 @@ def test_batch_says_what_became_of_it(process: Process) -> None:
     assert (first.sent, first.failed, first.unsent, first.adopted, first.worst_lateness_ms) == (1, 1, 2, 0, 2000)
     assert (second.sent, second.failed, second.unsent, second.adopted) == (2, 0, 0, 2)
     assert 2100 <= second.worst_lateness_ms <= 3000
+
+
+# One message on which the broker ends the connection
+
+
+class PoisonedPublisher(RecordingPublisher):
+    """The broker ends the connection on every message of one job, and on no other."""
+
+    def _publish_one(self, publication: Publication) -> PublishResult:
+        if publication.headers["leased_cron"]["job_id"] == POISON:
+            return Unknown(publication=publication, reason="FRAME_ERROR")
+        return super()._publish_one(publication)
+
+
+POISON = 1
+
+
+def test_message_that_breaks_the_connection_each_time_stops_nobody(process: Process) -> None:
+    """It is given up when others were accepted meanwhile, and its job is flagged; theirs go out on time."""
+    process.publisher = PoisonedPublisher(process.clock)
+    process.plan(POISON, inputs=every(3600))
+    process.plan(2, inputs=every(1))
+    dispatcher = process.settle()
+    process.run(dispatcher, seconds=20)
+    assert process.sent().count(2) >= 19
+    assert OccurrenceState.UNCERTAIN in process.outbox.states()
+    assert [write.job_id for write in process.outbox.written if write.error] == [POISON]
+
+
+def test_broker_that_takes_nothing_proves_nothing_against_one_message(process: Process) -> None:
+    """However often it breaks: it is tried again, and sent when the broker is well."""
+    process.plan(1)
+    process.publisher.answer(*[Unknown] * 20)
+    dispatcher = process.settle()
+    process.run(dispatcher, seconds=30)
+    assert process.sent() == [1]
+    assert process.outbox.states() == [SENT]
