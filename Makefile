@@ -1,8 +1,8 @@
 # The one list of commands. `make help` prints it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage demo docs bench \
-	clean
+.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage sweep demo docs \
+	bench clean
 
 # More options for pytest: make test-unit ARGS="-k lease"
 ARGS ?=
@@ -65,14 +65,17 @@ coverage: $(STAMP) ## Which lines and branches the tests below acceptance run
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
+sweep: $(STAMP) ## Due times around every change of clocks, 2000-2037, beside the most naive reckoning (ten minutes)
+	nice $(BIN)/python -m tests.sweep $(ARGS)
+
 demo: $(DEMO_STAMP) ## Three schedulers, one is killed, one frozen, one stopped: watch what happens (no server needed)
 	.venv-demo/bin/python -m example_project.demo
 
 docs: $(DOCS_STAMP) ## Build the documentation into docs/_build/html; a warning is an error
 	.venv-docs/bin/sphinx-build -n -W --keep-going --quiet -b html docs docs/_build/html
 
-bench: $(STAMP) ## Ten thousand jobs due at one instant, beside a bare apply_async loop
-	$(BIN)/python -m benchmarks.storm
+bench: $(STAMP) ## What storms, edits, many jobs and takeovers cost (half an hour; ARGS="edits --database sqlite")
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Remove what these commands made
 	rm -rf .venv .venv-demo .venv-docs .venv-second .example build dist docs/_build .coverage* .hypothesis .mypy_cache \

@@ -27,6 +27,21 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
         logging.WARNING,
         "Tenant %(tenant_key)r: job %(job_id)d is not scheduled: %(error)s",
     ),
+    events.CodeScheduleSynchronised: (
+        "code_schedule.synchronised",
+        logging.INFO,
+        "Tenant %(tenant_key)r: beat_schedule, %(mode)s: created %(created)s, updated %(updated)s, off %(disabled)s",
+    ),
+    events.CodeEntryRefused: (
+        "code_schedule.refused",
+        logging.WARNING,
+        "Tenant %(tenant_key)r: entry %(entry)r of beat_schedule is no job: %(reason)s",
+    ),
+    events.CodeJobsOrphaned: (
+        "code_schedule.orphaned",
+        logging.WARNING,
+        "Tenant %(tenant_key)r: jobs that beat_schedule no longer has still run: %(jobs)s",
+    ),
     events.DatabaseOutage: ("database.outage", logging.ERROR, "Failed %(doing)s: %(detail)s; trying again"),
     events.DatabaseRecovered: ("database.recovered", logging.INFO, "Database %(alias)r: %(doing)s works again"),
     events.BrokerOutage: (

@@ -212,6 +212,28 @@ class JobEdit(models.Model):
         return f"{self.kind} {self.row_id}"
 
 
+class CodeJob(models.Model):
+    """Which entry of the code's schedule a job belongs to. Machine state, written by the synchronisation alone."""
+
+    job = models.OneToOneField(
+        "django_celery_beat.PeriodicTask",
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        primary_key=True,
+        related_name="leased_cron_code",
+        verbose_name=_("job"),
+    )
+    entry = models.CharField(_("entry"), max_length=200, help_text=_("Its key in beat_schedule."))
+    in_code = models.BooleanField(_("in the code"), default=True)
+
+    class Meta:
+        verbose_name = _("job of the code")
+        verbose_name_plural = _("jobs of the code")
+
+    def __str__(self) -> str:
+        return self.entry
+
+
 class OccurrenceStateChoice(models.TextChoices):
     REQUESTED = "requested", _("requested")
     CLAIMED = "claimed", _("claimed")

@@ -10,6 +10,7 @@ from django.db import Error as DjangoDatabaseError
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 
+from django_leased_cron.code_schedule.mode import read_mode
 from django_leased_cron.conf import LeasedCronSettings
 from django_leased_cron.core.clock import SystemClock
 from django_leased_cron.exceptions import ConfigurationError
@@ -36,7 +37,7 @@ def find_all_problems(settings: LeasedCronSettings, tenants: Sequence[Tenant]) -
     problems = find_configuration_problems()
     for alias in dict.fromkeys(tenant.alias for tenant in tenants):
         problems += _find_database_problems(alias)
-    return problems + _find_broker_problems(settings)
+    return [*problems, *_find_sync_problems(), *_find_broker_problems(settings)]
 
 
 def _find_database_problems(alias: str) -> list[str]:
@@ -56,6 +57,14 @@ def _find_database_problems(alias: str) -> list[str]:
             f"Database {alias!r}: {len(plan)} unapplied migrations ({apps}). Run: manage.py migrate --database={alias}"
         )
     return problems
+
+
+def _find_sync_problems() -> Sequence[str]:
+    try:
+        read_mode(current_app)
+    except ConfigurationError as exc:
+        return exc.problems
+    return ()
 
 
 def _find_broker_problems(settings: LeasedCronSettings) -> list[str]:

@@ -12,12 +12,13 @@ from datetime import timedelta
 from celery import Celery, current_app
 
 from django_leased_cron import __version__
+from django_leased_cron.code_schedule.sync import CodeScheduleSync
 from django_leased_cron.conf import LeasedCronSettings
 from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.claiming import ClaimRules
 from django_leased_cron.core.clock import Clock, SystemClock
 from django_leased_cron.core.database_clock import DatabaseClockEstimate
-from django_leased_cron.core.events import Emit
+from django_leased_cron.core.events import Emit, Event
 from django_leased_cron.core.lease import ProcessReport
 from django_leased_cron.core.publication import Publisher
 from django_leased_cron.database import build_dialect
@@ -25,6 +26,7 @@ from django_leased_cron.database.session import SessionPool
 from django_leased_cron.lease_store import build_lease_store, build_wake_ups
 from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
 from django_leased_cron.publishing import build_publisher
+from django_leased_cron.solar import build_solar_calculator
 from django_leased_cron.supervision.confirmer import Confirmer
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
@@ -46,6 +48,14 @@ def build_holder_id() -> str:
     return f"{socket.gethostname()[:_LONGEST_HOST]}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
+def _emit_to(*listeners: Emit) -> Emit:
+    def emit(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return emit
+
+
 class SupervisorBuilder:
     """Builds the supervisor of one process."""
 
@@ -62,10 +72,11 @@ class SupervisorBuilder:
         self._settings = settings
         self._tenants = list(tenants)
         self._only = list(only)
-        self._emit = emit
         self._app = app or current_app
+        self._emit = _emit_to(emit, CodeScheduleSync(self._app, tenants, emit=emit).observe)
         self._clock = clock or SystemClock()
         self._holder_id = build_holder_id()
+        self._solar_calculator = build_solar_calculator()
         self._supervisor: Supervisor | None = None
 
     def build(self) -> Supervisor:
@@ -138,6 +149,7 @@ class SupervisorBuilder:
                 catch_up=settings.catch_up,
                 catch_up_window_ms=timedelta(seconds=settings.catch_up_window_s) // timedelta(milliseconds=1),
                 delivery=settings.delivery,
+                solar_calculator=self._solar_calculator,
             ),
             timing=timing,
             batch_size=settings.batch_size,

@@ -1,4 +1,4 @@
-"""Finding the jobs that are not planned, and why."""
+"""Finding the jobs that are not planned, and why, and those that the code no longer has."""
 
 from __future__ import annotations
 
@@ -30,5 +30,20 @@ class PlanFilter(admin.SimpleListFilter):
             case "unplanned":
                 unseen = Q(leased_cron_state=None) | Q(at_rest, leased_cron_state__inputs="")
                 return queryset.filter(unseen, enabled=True)
+            case _:
+                return queryset
+
+
+class CodeFilter(admin.SimpleListFilter):
+    title = _("code")
+    parameter_name = "code"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [("in_code", _("In beat_schedule")), ("orphaned", _("No longer in beat_schedule"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        match self.value():
+            case "in_code" | "orphaned" as value:
+                return queryset.filter(leased_cron_code__in_code=value == "in_code")
             case _:
                 return queryset

@@ -16,7 +16,7 @@ from django_celery_beat.admin import PeriodicTaskAdmin
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from django_leased_cron.admin.crontabs import find_crontabs, translate
-from django_leased_cron.admin.job_filters import PlanFilter
+from django_leased_cron.admin.job_filters import CodeFilter, PlanFilter
 from django_leased_cron.admin.outcomes import describe_outcome, find_lateness_ms, has_failed
 from django_leased_cron.admin.pauses import PauseForm
 from django_leased_cron.admin.policies import JobPolicyInline
@@ -27,7 +27,7 @@ from django_leased_cron.models import JobPolicy, Occurrence
 
 class JobAdmin(PeriodicTaskAdmin):  # type: ignore[misc]  # django-celery-beat has no types
     list_display = ("name", "enabled", "scheduler", "next_due", "last_outcome", "error", "last_run_at", "one_off")
-    list_filter = (PlanFilter, *PeriodicTaskAdmin.list_filter)
+    list_filter = (PlanFilter, CodeFilter, *PeriodicTaskAdmin.list_filter)
     readonly_fields = (*PeriodicTaskAdmin.readonly_fields, "next_due", "last_outcome", "error")
     inlines = (JobPolicyInline,)
 

@@ -12,6 +12,7 @@ from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.occurrence import CatchUp, Delivery, Overlap, build_task_id
 from django_leased_cron.core.outbox import Advance, Fire, PlannedJob, Window
 from django_leased_cron.core.planning import parse_planned
+from django_leased_cron.core.solar import SolarCalculator
 from django_leased_cron.exceptions import MalformedJobError
 
 _WALKED_AT_ONCE: Final = 5000
@@ -38,6 +39,7 @@ class ClaimRules:
     catch_up: CatchUp
     catch_up_window_ms: int
     delivery: Delivery
+    solar_calculator: SolarCalculator | None = None
 
     def find_due(self, window: Window, *, now_ms: int, limit: int) -> DueWork:
         """Return what to do about the due jobs of a window, at most ``limit`` firings, the oldest first."""
@@ -63,7 +65,7 @@ class ClaimRules:
 
     def _advance(self, job: PlannedJob, *, now_ms: int, most: int, walk_limit: int) -> tuple[Advance, int]:
         """Return what to do about one due job, and how many slots were visited to find it."""
-        schedule = parse_planned(job.inputs, self.storage_zone)
+        schedule = parse_planned(job.inputs, self.storage_zone, self.solar_calculator)
         window_s = job.catch_up_window_s
         reckoning = reckon(
             schedule,

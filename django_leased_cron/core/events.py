@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django_leased_cron.core.lease import TakeoverReason
@@ -45,6 +45,34 @@ class JobFlagged:
     tenant_key: str
     job_id: int
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeScheduleSynchronised:
+    """Jobs were brought in step with the schedule that the project's code holds."""
+
+    tenant_key: str
+    mode: str
+    created: Sequence[str]
+    updated: Sequence[str]
+    disabled: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeEntryRefused:
+    """An entry of the code's schedule cannot be a job; the others are."""
+
+    tenant_key: str
+    entry: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeJobsOrphaned:
+    """Jobs that came out of the code are enabled, and the code no longer has them."""
+
+    tenant_key: str
+    jobs: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +149,9 @@ Event = (
     | TermEnded
     | BatchDispatched
     | JobFlagged
+    | CodeScheduleSynchronised
+    | CodeEntryRefused
+    | CodeJobsOrphaned
     | DatabaseOutage
     | DatabaseRecovered
     | BrokerOutage

@@ -221,7 +221,11 @@ class ChangedJob:
     next_due_at_ms: int | None
     planned_inputs: str
     last_run_at: str | None
-    """As text, in the storage zone."""
+    """As text, in the storage zone, like the other instants."""
+    total_run_count: int = 0
+    date_changed: str | None = None
+    latest_run_at: str | None = None
+    """The latest ``last_run_at`` of the tenant; known only of a job that has no run and was never planned."""
     jitter_s: int = 0
     args: str = ""
     kwargs: str = ""

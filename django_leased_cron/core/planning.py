@@ -14,6 +14,7 @@ from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite
 from django_leased_cron.core.planning_inputs import PlanningInputs
 from django_leased_cron.core.schedule import JobSchedule, first_due, has_same_timetable, next_due, parse_instant
 from django_leased_cron.core.schedule import parse_schedule as _parse_schedule
+from django_leased_cron.core.solar import SolarCalculator
 from django_leased_cron.exceptions import MalformedJobError
 
 _DISTINCT_SCHEDULES = 10_000
@@ -21,13 +22,21 @@ _LONGEST_LOOK_BACK_MS = 366 * 86_400_000
 
 
 @lru_cache(maxsize=_DISTINCT_SCHEDULES)
-def parse_planned(inputs: str, storage_zone: tzinfo) -> JobSchedule:
+def parse_planned(inputs: str, storage_zone: tzinfo, solar_calculator: SolarCalculator | None = None) -> JobSchedule:
     """Parse planning inputs, once per distinct text: thousands of jobs share a schedule.
 
     Raises:
         MalformedJobError: see ``core.schedule.parse_schedule``.
     """
-    return _parse_schedule(PlanningInputs.split(inputs), storage_zone=storage_zone)
+    return _parse_schedule(PlanningInputs.split(inputs), storage_zone=storage_zone, solar_calculator=solar_calculator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Start:
+    """Slots later than ``after_ms`` are due; ``base_ms`` is one of an interval's cadence."""
+
+    after_ms: int
+    base_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +45,13 @@ class Planning:
 
     Attributes:
         goes_on_from_last_run: the tenant was never scheduled by this app before. Only then does a new plan start from
-            the job's ``last_run_at``, so that a move from ``DatabaseScheduler`` neither repeats nor loses a firing.
+            the job's ``last_run_at``, so that a move from ``DatabaseScheduler`` neither repeats nor loses a firing;
+            for a job that it has not run yet, from the latest run of any.
     """
 
     storage_zone: tzinfo
     goes_on_from_last_run: bool
+    solar_calculator: SolarCalculator | None = None
 
     def plan(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
         """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past."""
@@ -67,9 +78,9 @@ class Planning:
             return flag(change, MalformedJobError.from_unexpected(exc))
 
     def _plan_well_formed(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
-        schedule = parse_planned(change.inputs, self.storage_zone)
+        schedule = parse_planned(change.inputs, self.storage_zone, self.solar_calculator)
         check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
-        last_run_at_ms = self._read_last_run(change)
+        last_run_at_ms = self._read_instant("last_run_at", change.last_run_at)
         known_run_at_ms = now_ms if last_run_at_ms is None else last_run_at_ms
         return _write(
             change,
@@ -82,14 +93,13 @@ class Planning:
     def _find_next(
         self, change: ChangedJob, schedule: JobSchedule, *, last_run_at_ms: int | None, now_ms: int
     ) -> int | None:
-        starts_from_last_run = change.kind is ChangeKind.RUN_BY_OTHER or (
-            change.kind is ChangeKind.NEW and self.goes_on_from_last_run
-        )
-        if starts_from_last_run and last_run_at_ms is not None and last_run_at_ms <= now_ms:
-            base_ms = last_run_at_ms if schedule.start_at_ms is None else schedule.start_at_ms
-            # Some write "never" as the year 1: nothing that long ago is anybody's to catch up.
-            after_ms = max(last_run_at_ms, now_ms - _LONGEST_LOOK_BACK_MS)
-            return next_due(schedule, after_ms=after_ms, base_ms=base_ms)
+        if change.kind in (ChangeKind.NEW, ChangeKind.RUN_BY_OTHER):
+            if schedule.one_off and change.total_run_count > 0:
+                return None  # another scheduler ran it, and would have switched it off at its next slot
+            since = self._find_start(change, last_run_at_ms=last_run_at_ms, now_ms=now_ms)
+            if since is not None:
+                base_ms = since.base_ms if schedule.start_at_ms is None else schedule.start_at_ms
+                return next_due(schedule, after_ms=since.after_ms, base_ms=base_ms)
         if (
             change.kind is ChangeKind.EDITED
             and change.next_due_at_ms is not None
@@ -98,10 +108,28 @@ class Planning:
             return change.next_due_at_ms
         return first_due(schedule, now_ms=now_ms, anchor_ms=None)
 
+    def _find_start(self, change: ChangedJob, *, last_run_at_ms: int | None, now_ms: int) -> _Start | None:
+        """Return where another scheduler left a job; ``None``: nowhere, it starts from now."""
+        if change.kind is ChangeKind.NEW and not self.goes_on_from_last_run:
+            return None
+        earliest_ms = now_ms - _LONGEST_LOOK_BACK_MS
+        if last_run_at_ms is not None:
+            # Some write "never" as the year 1: nothing that long ago is anybody's to catch up.
+            start = _Start(after_ms=max(last_run_at_ms, earliest_ms), base_ms=last_run_at_ms)
+        else:
+            # It has not come due there yet, counted from its row's last change; and that scheduler went on until its
+            # latest run at least. So what is due between then and now is left to us.
+            latest_ms = self._read_instant("last_run_at", change.latest_run_at)
+            changed_at_ms = self._read_instant("date_changed", change.date_changed)
+            if latest_ms is None or latest_ms < earliest_ms or changed_at_ms is None:
+                return None
+            start = _Start(after_ms=max(latest_ms, changed_at_ms), base_ms=changed_at_ms)
+        return start if start.after_ms <= now_ms else None
+
     def _keeps_slot(self, change: ChangedJob, schedule: JobSchedule) -> bool:
         """Return whether only expiry or one-off changed: the cadence of an interval must not start again from now."""
         try:
-            before = parse_planned(change.planned_inputs, self.storage_zone)
+            before = parse_planned(change.planned_inputs, self.storage_zone, self.solar_calculator)
         except MalformedJobError:
             return False
         if not has_same_timetable(before, schedule):
@@ -109,13 +137,13 @@ class Planning:
         due_at_ms = change.next_due_at_ms
         return schedule.expires_at_ms is None or (due_at_ms is not None and due_at_ms < schedule.expires_at_ms)
 
-    def _read_last_run(self, change: ChangedJob) -> int | None:
-        if not change.last_run_at:
+    def _read_instant(self, column: str, text: str | None) -> int | None:
+        if not text:
             return None
         try:
-            return parse_instant("last_run_at", change.last_run_at, storage_zone=self.storage_zone)
+            return parse_instant(column, text, storage_zone=self.storage_zone)
         except MalformedJobError:
-            return None  # nobody's schedule: as if it had never run
+            return None  # nobody's schedule: as if it were not there
 
 
 def flag(change: ChangedJob, error: MalformedJobError) -> PlanWrite:

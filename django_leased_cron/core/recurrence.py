@@ -1,4 +1,4 @@
-"""When jobs come due: crontabs on a zone's clocks, fixed cadences, single instants.
+"""When jobs come due: crontabs on a zone's clocks, fixed cadences, single instants; the sun has its own module.
 
 Daylight saving, one rule for every crontab and every change of a zone's offset:
 
@@ -26,6 +26,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from django_leased_cron.core.crontab import DAY_S, Crontab
+from django_leased_cron.core.solar import SolarRecurrence
 
 _LOCAL_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - the zero of readings, which have no zone
 _END_S: Final = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp())
@@ -89,7 +90,7 @@ class ClockedRecurrence:
     at_ms: int
 
 
-Recurrence = CrontabRecurrence | IntervalRecurrence | ClockedRecurrence
+Recurrence = CrontabRecurrence | IntervalRecurrence | ClockedRecurrence | SolarRecurrence
 
 
 def _read(zone: ZoneInfo, at: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from typing import Final, assert_never
 from zoneinfo import ZoneInfo
 
@@ -21,6 +22,7 @@ from django_leased_cron.core.recurrence import (
     IntervalRecurrence,
     Recurrence,
 )
+from django_leased_cron.core.solar import EVENTS, SolarCalculator, SolarRecurrence
 from django_leased_cron.exceptions import MalformedJobError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,6 +34,7 @@ _MICROSECONDS_BY_PERIOD: Final = {
     "microseconds": 1,
 }
 _SHORTEST_INTERVAL_MS: Final = 1000
+_DEGREES: Final = Decimal("0.000001")  # as the column has it; each database writes trailing zeros its own way
 _BOOLEANS: Final = {"0": False, "f": False, "false": False, "1": True, "t": True, "true": True}
 _KINDS: Final = ("interval", "crontab", "solar", "clocked")
 
@@ -61,8 +64,8 @@ def next_due(schedule: JobSchedule, *, after_ms: int, base_ms: int) -> int | Non
         after_ms = max(after_ms, schedule.start_at_ms - 1)
     due_at_ms: int | None
     match schedule.recurrence:
-        case CrontabRecurrence() as crontab:
-            due_at_ms = crontab.next_after(after_ms)
+        case CrontabRecurrence() | SolarRecurrence() as recurrence:
+            due_at_ms = recurrence.next_after(after_ms)
         case IntervalRecurrence() as interval:
             due_at_ms = interval.next_after(after_ms, base_ms=base_ms)
         case ClockedRecurrence(at_ms=at_ms):
@@ -85,11 +88,14 @@ def first_due(schedule: JobSchedule, *, now_ms: int, anchor_ms: int | None) -> i
     return next_due(schedule, after_ms=now_ms, base_ms=base_ms)
 
 
-def parse_schedule(inputs: PlanningInputs, *, storage_zone: tzinfo) -> JobSchedule:
+def parse_schedule(
+    inputs: PlanningInputs, *, storage_zone: tzinfo, solar_calculator: SolarCalculator | None = None
+) -> JobSchedule:
     """Parse what the rows of a job and of its schedule say.
 
     Args:
         storage_zone: the zone of instants that do not name their own.
+        solar_calculator: what solar schedules need, if it is there.
 
     Raises:
         MalformedJobError: the job cannot be planned; says which column to correct, and how.
@@ -106,8 +112,7 @@ def parse_schedule(inputs: PlanningInputs, *, storage_zone: tzinfo) -> JobSchedu
                 at_ms=parse_instant("clocked_time", inputs["clocked_time"], storage_zone=storage_zone)
             )
         case _:
-            reason = "solar schedules are not supported yet; choose a crontab, an interval or a clocked schedule"
-            raise MalformedJobError("solar_id", inputs["solar_id"], reason)
+            recurrence = _parse_solar(inputs, solar_calculator)
     return JobSchedule(
         recurrence=recurrence,
         start_at_ms=_parse_optional_instant(inputs, "start_time", storage_zone=storage_zone),
@@ -159,6 +164,31 @@ def _parse_crontab(inputs: PlanningInputs) -> CrontabRecurrence:
     except (LookupError, ValueError, OSError) as exc:  # not found, no zone's name, a folder of zones
         raise MalformedJobError("crontab_timezone", key, "no such time zone on this machine") from exc
     return CrontabRecurrence(crontab=crontab, zone=zone)
+
+
+def _parse_solar(inputs: PlanningInputs, calculator: SolarCalculator | None) -> SolarRecurrence:
+    event = inputs["solar_event"]
+    if event not in EVENTS:
+        raise MalformedJobError("solar_event", event, f"must be one of {', '.join(EVENTS)}")
+    latitude = _parse_degrees(inputs, "solar_latitude", most=90)
+    longitude = _parse_degrees(inputs, "solar_longitude", most=180)
+    if calculator is None:
+        reason = (
+            "solar schedules need an extra: pip install 'django-leased-cron[solar]' wherever a scheduler runs,"
+            " start it again, then disable and enable the job"
+        )
+        raise MalformedJobError("solar_id", inputs["solar_id"], reason)
+    return SolarRecurrence(event=event, latitude=latitude, longitude=longitude, calculator=calculator)
+
+
+def _parse_degrees(inputs: PlanningInputs, column: str, *, most: int) -> Decimal:
+    try:
+        degrees = Decimal(inputs[column]).quantize(_DEGREES)
+        if abs(degrees) <= most:
+            return degrees
+    except ArithmeticError:  # no number, none that is finite
+        pass
+    raise MalformedJobError(column, inputs[column], f"must be a number of degrees from {-most} to {most}")
 
 
 def _parse_optional_instant(inputs: PlanningInputs, column: str, *, storage_zone: tzinfo) -> int | None:

@@ -43,10 +43,13 @@ class Changes:
                 AND NOT EXISTS (SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = p.id AND o.state = 'claimed')
                 THEN 'finished'
             ELSE '' END"""
+        latest_run = f"""CASE WHEN s.job_id IS NULL AND p.last_run_at IS NULL
+            THEN (SELECT {dialect.instant_text("MAX(last_run_at)")} FROM {JOB}) END"""
         changed = f"""SELECT * FROM (
                 SELECT {kind} AS kind, p.id AS job_id, {inputs} AS inputs, s.next_due_at_ms,
                     COALESCE(s.inputs, '') AS planned_inputs, {dialect.instant_text("p.last_run_at")} AS last_run_at,
-                    jp.jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
+                    p.total_run_count, {dialect.instant_text("p.date_changed")} AS date_changed,
+                    {latest_run} AS latest_run_at, jp.jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
                 FROM {JOB_WITH_SCHEDULE} LEFT JOIN {STATE} AS s ON s.job_id = p.id
                 LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = p.id
                 WHERE {{}}
@@ -124,7 +127,8 @@ def _decode_orphan(row: tuple[Any, ...]) -> ChangedJob:
 
 
 def _decode(row: tuple[Any, ...]) -> ChangedJob:
-    kind, job_id, inputs, next_due_at_ms, planned_inputs, last_run_at, jitter_s, args, kwargs, headers, digest = row
+    kind, job_id, inputs, next_due_at_ms, planned_inputs, last_run_at, *rest = row
+    total_run_count, date_changed, latest_run_at, jitter_s, args, kwargs, headers, digest = rest
     return ChangedJob(
         job_id=job_id,
         kind=ChangeKind(kind),
@@ -132,6 +136,9 @@ def _decode(row: tuple[Any, ...]) -> ChangedJob:
         next_due_at_ms=next_due_at_ms,
         planned_inputs=planned_inputs,
         last_run_at=last_run_at,
+        total_run_count=total_run_count,
+        date_changed=date_changed,
+        latest_run_at=latest_run_at,
         jitter_s=jitter_s or 0,
         args=args,
         kwargs=kwargs,

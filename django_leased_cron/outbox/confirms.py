@@ -54,7 +54,9 @@ class Confirmation:
             assignments={
                 "last_run_at": "CASE WHEN r.runs = 0 OR t.last_run_at > %(ran_at)s THEN t.last_run_at"
                 " ELSE %(ran_at)s END",
-                "total_run_count": "t.total_run_count + r.runs",
+                # Back to 0 for a one-off, as django-celery-beat has it: with a count it would not run once more
+                # there, nor here, when people switch it on again.
+                "total_run_count": "CASE WHEN r.finished = 1 THEN 0 ELSE t.total_run_count + r.runs END",
                 "enabled": "CASE WHEN r.finished = 1 THEN false ELSE t.enabled END",
             },
             where="t.id = r.job_id",

@@ -70,7 +70,11 @@ class TermDispatcher:
         self._planner = Planner(
             context.outbox,
             term=term,
-            planning=Planning(storage_zone=context.rules.storage_zone, goes_on_from_last_run=term.epoch == 1),
+            planning=Planning(
+                storage_zone=context.rules.storage_zone,
+                goes_on_from_last_run=term.epoch == 1,
+                solar_calculator=context.rules.solar_calculator,
+            ),
             poll_interval_s=context.timing.poll_interval_s,
             clock=context.clock,
             emit=context.emit,

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from django_leased_cron.core.occurrence import build_task_id
-from tests.acceptance.tap import Message, parse_instant
+from tests.acceptance.tap import Message
 
 Due = tuple[int, int]
 """Job id and the instant, in milliseconds since 1970, at which it came due."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One line that the task of the example project wrote."""
-
-    task_id: str
-    attempt: str
-    due_at_ms: int
-    pid: int
-    started_at_ms: int
-
-
-def read_runs(path: Path) -> Sequence[Run]:
-    """Read the file that ``example_project.tasks.record`` appends to."""
-    if not path.exists():
-        return []
-    runs = []
-    for line in path.read_text().splitlines():
-        task_id, attempt, due_at, pid, started_at = line.split()
-        run = Run(
-            task_id=task_id,
-            attempt=attempt,
-            due_at_ms=parse_instant(due_at),
-            pid=int(pid),
-            started_at_ms=parse_instant(started_at),
-        )
-        runs.append(run)
-    return runs
+def read_runs(path: Path) -> Sequence[str]:
+    """Return the task id of each run that ``example_project.tasks.record`` has noted in a file."""
+    return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +26,13 @@ class Account:
     Attributes:
         due: what had to be dispatched.
         messages: what arrived at the broker, in order, of what was due.
-        runs: what ran of it.
+        runs: how often it ran.
         strangers: task ids that arrived and were not due.
     """
 
     due: Mapping[str, Due]
     messages: Mapping[str, Sequence[Message]]
-    runs: Mapping[str, Sequence[Run]]
+    runs: Mapping[str, int]
     strangers: frozenset[str]
 
     @property
@@ -74,8 +50,14 @@ class Account:
         return frozenset(task_id for task_id, messages in self.messages.items() if len(messages) > 1)
 
     @property
+    def indistinct(self) -> frozenset[str]:
+        """Task ids of which two messages carry the same attempt, so that a worker could not tell them apart."""
+        copies = self.messages.items()
+        return frozenset(task_id for task_id, sent in copies if len({copy.attempt for copy in sent}) < len(sent))
+
+    @property
     def run_twice(self) -> frozenset[str]:
-        return frozenset(task_id for task_id, runs in self.runs.items() if len(runs) > 1)
+        return frozenset(task_id for task_id, runs in self.runs.items() if runs > 1)
 
     def worst_lateness_ms(self, *, without: Iterable[str] = ()) -> int:
         """Return the longest time from an occurrence's due time to its first message."""
@@ -90,18 +72,15 @@ class Account:
         )
 
 
-def draw_up(due: Iterable[Due], *, period: range, messages: Iterable[Message], runs: Iterable[Run]) -> Account:
+def draw_up(due: Iterable[Due], *, period: range, messages: Iterable[Message], runs: Iterable[str]) -> Account:
     """Compare; messages of what came due outside of the period, in milliseconds since 1970, are left out."""
     expected = {build_task_id(tenant_key="default", job_id=job_id, due_at_ms=at): (job_id, at) for job_id, at in due}
     messages_by_id: defaultdict[str, list[Message]] = defaultdict(list)
-    runs_by_id: defaultdict[str, list[Run]] = defaultdict(list)
     strangers = set()
     for message in messages:
         if message.task_id in expected:
             messages_by_id[message.task_id].append(message)
         elif message.due_at_ms in period:
             strangers.add(message.task_id)
-    for run in runs:
-        if run.task_id in expected:
-            runs_by_id[run.task_id].append(run)
-    return Account(due=expected, messages=messages_by_id, runs=runs_by_id, strangers=frozenset(strangers))
+    ran = Counter(task_id for task_id in runs if task_id in expected)
+    return Account(due=expected, messages=messages_by_id, runs=ran, strangers=frozenset(strangers))

@@ -11,6 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from django.db import DatabaseError
@@ -18,7 +19,7 @@ from django.db import DatabaseError
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
-from tests.acceptance.account import Account, Run, draw_up, read_runs
+from tests.acceptance.account import Account, draw_up, read_runs
 from tests.acceptance.brokers import worker_queue
 from tests.acceptance.databases import migrate
 from tests.acceptance.jobs import Jobs, add_jobs, remove_jobs
@@ -30,8 +31,6 @@ from tests.acceptance.waiting import next_second_ms, now_ms, try_until, wait_for
 _START_S = 30.0
 """Enough for a Python process on a machine with other things to do; nothing is judged by it."""
 _SETTLE_S = 20.0
-_NOTICED_WITHIN_S = 1.0
-"""How long, beside ``POLL_INTERVAL``, an edit may go unnoticed."""
 _PLANNED_IN_1_S = 500
 _DAY_S = 86_400
 _SHOWN = 50
@@ -114,13 +113,23 @@ class Fleet:
         return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"])
 
     def add_jobs(self, count: int) -> Jobs:
-        """Add jobs of one second, from the first whole second for which an edit counts for sure."""
-        first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + _NOTICED_WITHIN_S)
-        return add_jobs(self.database.alias, count, every_s=1, first_due_ms=first_due_ms)
+        """Add jobs of one second; return them with an instant from which on every second of each counts."""
+        jobs = self.prepare_jobs(count)
+        states = JobState.objects.using(self.database.alias).filter(job__in=jobs.ids)
+
+        def find() -> Sequence[int] | None:
+            planned = [state.next_due_at_ms for state in states.all() if state.next_due_at_ms is not None]
+            return planned if len(planned) == count else None
+
+        return replace(jobs, first_due_ms=max(wait_until(find, f"{count} jobs to be planned", within_s=_SETTLE_S)))
+
+    def prepare_jobs(self, count: int) -> Jobs:
+        """Add jobs of one second that nobody schedules yet, so it is not known when they first come due."""
+        return add_jobs(self.database.alias, count, every_s=1, first_due_ms=next_second_ms() - 1000)
 
     def brew_storm(self, count: int) -> Jobs:
         """Add jobs that come due once, together, as soon as all of them are planned; return when they are."""
-        first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + _NOTICED_WITHIN_S + count / _PLANNED_IN_1_S)
+        first_due_ms = next_second_ms(after_s=self.timing.poll_interval_s + 1 + count / _PLANNED_IN_1_S)
         jobs = add_jobs(self.database.alias, count, every_s=_DAY_S, first_due_ms=first_due_ms)
         states = JobState.objects.using(self.database.alias).filter(next_due_at_ms=first_due_ms)
         left_s = (first_due_ms - now_ms()) / 1000
@@ -186,7 +195,8 @@ class Fleet:
         assert self._tap is not None, "start() or open_tap() first"
         return self._tap
 
-    def read_runs(self) -> Sequence[Run]:
+    def read_runs(self) -> Sequence[str]:
+        """Return the task id of each run so far."""
         return read_runs(self._record_file)
 
     def wait_for_message(self, jobs: Jobs, *, due_from_ms: int, within_s: float = _SETTLE_S) -> None:

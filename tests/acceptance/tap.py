@@ -81,14 +81,10 @@ class Tap:
 
 def _describe(message: Any) -> Message:
     occurrence = message.headers["leased_cron"]
+    due_at = datetime.fromisoformat(occurrence["due_at"])
     return Message(
         task_id=message.headers["id"],
         attempt=occurrence["attempt"],
-        due_at_ms=parse_instant(occurrence["due_at"]),
+        due_at_ms=round(due_at.timestamp() * 1000),
         arrived_at_ms=now_ms(),
     )
-
-
-def parse_instant(text: str) -> int:
-    """Return the milliseconds since 1970 of an instant as it stands in headers."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -66,6 +66,7 @@ def test_freeze_the_holder_for_longer_than_its_lease(fleet: Fleet, form: Form, r
     assert not account.lost
     assert not account.strangers
     assert account.sent_again <= in_hand
+    assert not account.indistinct
     assert not account.not_run
     assert not account.run_twice
 

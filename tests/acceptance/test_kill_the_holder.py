@@ -39,6 +39,7 @@ def test_kill_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
     assert not account.lost
     assert not account.strangers
     assert account.sent_again <= in_hand
+    assert not account.indistinct
     assert not account.not_run
     assert not account.run_twice
     assert late_ms <= bound_ms

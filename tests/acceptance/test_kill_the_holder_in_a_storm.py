@@ -46,6 +46,7 @@ def _kill_in_a_storm(fleet: Fleet, *, jobs: int, after: int) -> str:
     assert not account.lost
     assert not account.strangers
     assert account.sent_again <= in_hand
+    assert not account.indistinct
     assert len(in_hand) <= _MOST_IN_HAND
     assert last_ms <= _BOUND_MS
     return f"{account}, killed after {arrived} with {len(in_hand)} in hand, all arrived {last_ms} ms after that"

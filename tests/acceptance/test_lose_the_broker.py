@@ -6,7 +6,7 @@ from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.waiting import next_second_ms, wait_for_instant
 
-_AWAY_MS = 3000
+_AWAY_MS = 2500
 
 
 def test_lose_the_broker_for_some_seconds(cuttable_fleet: Fleet, report: Report) -> None:

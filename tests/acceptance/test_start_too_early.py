@@ -10,7 +10,7 @@ def test_start_before_the_database(cuttable_fleet: Fleet) -> None:
     """A database that is down at start is waited for."""
     fleet = cuttable_fleet
     fleet.migrate()
-    jobs = fleet.add_jobs(1)
+    jobs = fleet.prepare_jobs(1)
     fleet.open_tap()
     fleet.database.line.cut()
 

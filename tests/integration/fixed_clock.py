@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from django_leased_cron import job_listing, status
+from django_leased_cron import status, tenant_sessions
 from django_leased_cron.database import build_dialect, now
 from django_leased_cron.database.dialect import Dialect
 
@@ -23,5 +23,5 @@ def fix_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(alias: str) -> Dialect:
         return cast(Dialect, dataclasses.replace(cast(Any, build_dialect(alias)), now_ms=str(NOW_MS)))
 
-    for module in (job_listing, status, now):
+    for module in (status, tenant_sessions, now):
         monkeypatch.setattr(module, "build_dialect", build)

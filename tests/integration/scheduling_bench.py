@@ -29,6 +29,7 @@ from django_leased_cron.database import build_dialect
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease
 from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
+from django_leased_cron.solar import build_solar_calculator
 
 NOW_MS: Final = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC, a Friday
 TTL_MS: Final = 30_000
@@ -53,6 +54,7 @@ class SchedulingBench:
             catch_up=CatchUp.ONCE,
             catch_up_window_ms=86_400_000,
             delivery=Delivery.AT_LEAST_ONCE,
+            solar_calculator=build_solar_calculator(),
         )
 
     def close(self) -> None:
@@ -121,7 +123,11 @@ class SchedulingBench:
     def plan(self, now_ms: int = NOW_MS, *, epoch: int = 1, first_term: bool = False) -> list[ChangeKind] | TermLost:
         outbox = self.outbox(now_ms)
         changes = outbox.find_changes(after_job_id=0, limit=500)
-        planning = Planning(storage_zone=self.zone, goes_on_from_last_run=first_term)
+        planning = Planning(
+            storage_zone=self.zone,
+            goes_on_from_last_run=first_term,
+            solar_calculator=self.rules.solar_calculator,
+        )
         writes = [planning.plan(c, now_ms=now_ms) for c in changes if c.kind is not ChangeKind.FINISHED]
         lost = outbox.write_plans(writes, term=self.term(epoch), predecessors_adoptable_in_ms=None)
         return lost or [change.kind for change in changes]

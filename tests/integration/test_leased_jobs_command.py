@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connections
-from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule, PeriodicTask
-from pytest_django import Settings
+from django_celery_beat.models import PeriodicTask
 
+from django_leased_cron.core.planning_inputs import SEPARATOR
 from django_leased_cron.models import JobPolicy, JobState, TenantPolicy
-from tests.integration.fixed_clock import NOW_MS, SECOND, fix_clock
-
-
-@pytest.fixture
-def alias(database_alias: str, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> str:
-    """Return the database of the tenant ``default``, whose clock stands still."""
-    settings.LEASED_CRON = {"TENANTS": {"OPTIONS": {"alias": database_alias}}}
-    fix_clock(monkeypatch)
-    return database_alias
-
-
-def run(*arguments: str) -> str:
-    output = io.StringIO()
-    call_command("leased_jobs", *arguments, stdout=output)
-    return output.getvalue()
+from tests.integration.fixed_clock import NOW_MS, SECOND
+from tests.integration.leased_jobs import create_clocked, create_crontab, create_interval, create_job, run
+from tests.integration.leased_jobs import read as read_any
 
 
 def read(*arguments: str) -> list[dict[str, Any]]:
-    document: list[dict[str, Any]] = json.loads(run("list", "--json", *arguments))
-    return document
-
-
-def create_job(alias: str, name: str, *, task: str = "shop.close", **columns: Any) -> Any:
-    PeriodicTask.objects.using(alias).bulk_create([PeriodicTask(name=name, task=task, **columns)])
-    return PeriodicTask.objects.using(alias).get(name=name)
-
-
-def create_crontab(alias: str, **columns: str) -> Any:
-    """Write a crontab row past every validation."""
-    crontab = CrontabSchedule.objects.using(alias).create(minute="30", hour="5")
-    with connections[alias].cursor() as cursor:
-        for column, value in columns.items():
-            cursor.execute(
-                f"UPDATE django_celery_beat_crontabschedule SET {column} = %s WHERE id = %s", [value, crontab.pk]
-            )
-    return crontab
+    return read_any("list", *arguments)
 
 
 def test_job_is_listed_with_its_plan(alias: str) -> None:
@@ -57,7 +25,7 @@ def test_job_is_listed_with_its_plan(alias: str) -> None:
     daily = create_crontab(alias, timezone="Europe/Berlin")
     planned = create_job(alias, "close the shop", crontab_id=daily.pk)
     JobState.objects.using(alias).create(job=planned, next_due_at_ms=NOW_MS + SECOND, last_due_at_ms=NOW_MS - SECOND)
-    clocked = ClockedSchedule.objects.using(alias).create(clocked_time=datetime(2027, 2, 1, 12, tzinfo=UTC))
+    clocked = create_clocked(alias, datetime(2027, 2, 1, 12, tzinfo=UTC))
     unplanned = create_job(alias, "land on the moon", clocked=clocked, one_off=True, enabled=False, task="nasa.land")
     assert read() == [
         {
@@ -96,14 +64,15 @@ def test_jobs_are_sorted_by_name(alias: str) -> None:
 
 def test_malformed_row_hides_no_other(alias: str) -> None:
     """What no model could load is listed with its raw text and its error."""
-    every_second = IntervalSchedule.objects.using(alias).create(every=1, period="seconds")
+    every_second = create_interval(alias, 1)
     mars = create_crontab(alias, timezone="Mars/Olympus")
     rows: dict[str, dict[str, Any]] = {
         "zone": {"crontab_id": mars.pk},
         "field": {"crontab_id": create_crontab(alias, hour="").pk},
         "none": {},
         "both": {"crontab_id": mars.pk, "interval": every_second},
-        "period": {"interval": IntervalSchedule.objects.using(alias).create(every=0, period="fortnights")},
+        "separator": {"crontab_id": create_crontab(alias, hour=SEPARATOR).pk},
+        "period": {"interval": create_interval(alias, 0, period="fortnights")},
         "good": {"interval": every_second},
     }
     for name, columns in rows.items():
@@ -117,6 +86,7 @@ def test_malformed_row_hides_no_other(alias: str) -> None:
         "field": "crontab 30 - * * * UTC",
         "none": "no schedule",
         "both": "interval and crontab: choose one",
+        "separator": "a field holds a control character; write it anew",
         "period": "every 0 fortnights",
         "good": "every second",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from django.core.management.base import BaseCommand
 
 from django_leased_cron import conf, instrumentation
 from django_leased_cron.core.occurrence import OccurrenceState, SkipReason
+from django_leased_cron.job_problems import ProblemKind
+from django_leased_cron.job_transfer.definition import KEYS, POLICY_COLUMNS
 from django_leased_cron.management import commands
 from django_leased_cron.tenants import SHIPPED_BACKENDS
 
@@ -112,6 +115,22 @@ class TestReference:
         table = read_table("reference/commands.md", "option", section=command)
         built = import_module(f"{commands.__name__}.{command}").Command()
         assert {option.split()[0] for option in table} == read_options(built) - read_options(BaseCommand())
+
+    def test_problems_of_jobs(self) -> None:
+        """The table has each kind that ``leased_jobs validate`` may find."""
+        table = read_table("reference/commands.md", "problem", section="leased_jobs")
+        assert list(table) == [str(kind) for kind in ProblemKind]
+
+    def test_keys_of_an_export(self) -> None:
+        """The example has each key of a job and of its policy, in the order of the code."""
+        page = (DOCS / "reference/commands.md").read_text()
+        [[job]] = [
+            json.loads(example)
+            for example in re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+            if '"policy"' in example
+        ]
+        assert tuple(job) == ("tenant", *KEYS)
+        assert tuple(job["policy"]) == (*POLICY_COLUMNS, "paused_until")
 
     def test_models(self) -> None:
         """Each model has its section."""

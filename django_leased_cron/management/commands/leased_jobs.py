@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error as DjangoDatabaseError
 
-from django_leased_cron.display import show_instant
 from django_leased_cron.exceptions import StoreError
-from django_leased_cron.job_listing import JobLine, read_jobs
-from django_leased_cron.management.exit_codes import FOUND, misconfigured
-from django_leased_cron.management.output import align, to_document
+from django_leased_cron.management.exit_codes import FOUND
+from django_leased_cron.management.jobs.choice import choose_tenants
+from django_leased_cron.management.jobs.due_times import NEXT
+from django_leased_cron.management.jobs.listing import LIST
+from django_leased_cron.management.jobs.pauses import PAUSE, RESUME
+from django_leased_cron.management.jobs.run_now import RUN
+from django_leased_cron.management.jobs.subcommand import Answer, Subcommand
+from django_leased_cron.management.jobs.transfer import EXPORT, IMPORT
+from django_leased_cron.management.jobs.validation import VALIDATE
 from django_leased_cron.management.project import list_tenants
-from django_leased_cron.tenants import Tenant
+
+_SUBCOMMANDS: Final = {
+    "list": LIST,
+    "next": NEXT,
+    "run": RUN,
+    "pause": PAUSE,
+    "resume": RESUME,
+    "export": EXPORT,
+    "import": IMPORT,
+    "validate": VALIDATE,
+}
 
 
 class Command(BaseCommand):
-    help = "Look at the jobs of all tenants, or of those named."
+    help = "Look at and look after the jobs of all tenants, or of those named."
     # Run by the command itself: Django would exit with 1 for a configuration error.
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        subcommands = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
-        listing = subcommands.add_parser("list", help="Print each job with its schedule, its next and last due time.")
-        _add_common_arguments(listing)
-        listing.set_defaults(run=self._list)
+        subparsers = parser.add_subparsers(required=True, metavar="SUBCOMMAND")
+        for name, subcommand in _SUBCOMMANDS.items():
+            subparser = subparsers.add_parser(name, help=subcommand.help, description=subcommand.help)
+            _add_common_arguments(subparser)
+            subcommand.add_arguments(subparser)
+            subparser.set_defaults(subcommand=subcommand)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        tenants = _choose(list_tenants(), options["tenant"])
+        subcommand: Subcommand = options["subcommand"]
+        tenants = choose_tenants(list_tenants(), options["tenant"])
         try:
-            options["run"](tenants, as_json=options["json"])
-        except StoreError as exc:
-            raise CommandError(str(exc), returncode=FOUND) from exc
+            answer = subcommand.run(tenants, options)
+        except (StoreError, DjangoDatabaseError) as exc:
+            raise CommandError(str(exc).strip(), returncode=FOUND) from exc
+        self._print(answer)
 
-    def _list(self, tenants: Sequence[Tenant], *, as_json: bool) -> None:
-        jobs = [job for tenant in tenants for job in read_jobs(tenant)]
-        if as_json:
-            self.stdout.write(json.dumps([to_document(job) for job in jobs], indent=2))
-        elif jobs:
-            self.stdout.write(align(_HEADERS, [_describe(job) for job in jobs]))
-        else:
-            self.stdout.write("No jobs.")
+    def _print(self, answer: Answer) -> None:
+        if answer.output:
+            self.stdout.write(answer.output)
+        for warning in answer.warnings:
+            self.stderr.write(warning)
+        if answer.failure:
+            raise CommandError(answer.failure, returncode=FOUND)
 
 
 def _add_common_arguments(parser: CommandParser) -> None:
@@ -50,37 +67,3 @@ def _add_common_arguments(parser: CommandParser) -> None:
         "--tenant", action="append", default=[], metavar="KEY", help="Only this tenant; may be given repeatedly."
     )
     parser.add_argument("--json", action="store_true", help="Print JSON, for scripts.")
-
-
-def _choose(listed: Sequence[Tenant], keys: Sequence[str]) -> Sequence[Tenant]:
-    """Return the tenants named, or all, in order of their keys."""
-    tenants = {tenant.key: tenant for tenant in sorted(listed, key=lambda tenant: tenant.key)}
-    known = ", ".join(map(repr, tenants)) or "none"
-    unknown = [f"There is no tenant {key!r}. Listed are: {known}." for key in keys if key not in tenants]
-    if unknown:
-        raise misconfigured(unknown)
-    return [tenant for key, tenant in tenants.items() if not keys or key in keys]
-
-
-_HEADERS = ("TENANT", "JOB", "ID", "TASK", "SCHEDULE", "NEXT DUE", "LAST DUE", "STATE")
-
-
-def _describe(job: JobLine) -> Sequence[str]:
-    return (
-        job.tenant,
-        job.job,
-        str(job.id),
-        job.task,
-        job.schedule,
-        "-" if job.next_due_at_ms is None else show_instant(job.next_due_at_ms),
-        "-" if job.last_due_at_ms is None else show_instant(job.last_due_at_ms),
-        _describe_state(job),
-    )
-
-
-def _describe_state(job: JobLine) -> str:
-    if not job.enabled:
-        return "disabled"
-    if job.error:
-        return f"error: {job.error}"
-    return "paused" if job.paused else "enabled"

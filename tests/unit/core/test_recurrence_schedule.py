@@ -113,7 +113,7 @@ def test_one_off_is_read_from_every_database(no: str, yes: str) -> None:
     [
         ({}, {}, "schedule", "choose exactly one"),
         (EVERY_MINUTE | DAILY_AT_FIVE, {}, "schedule", "choose exactly one"),
-        (SOLAR, {}, "solar_id", "not supported yet"),
+        (SOLAR, {}, "solar_id", r"pip install 'django-leased-cron\[solar\]'"),
         ({"interval_id": "7"}, {}, "interval_id", "no longer exists"),
         ({"crontab_id": "7"}, {}, "crontab_id", "no longer exists"),
         ({"clocked_id": "7"}, {}, "clocked_id", "no longer exists"),

@@ -1,0 +1,1 @@
+"""The subcommands of ``leased_jobs``, a module each."""

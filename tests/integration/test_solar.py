@@ -1,0 +1,50 @@
+"""Solar schedules from a database's rows to a claim."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django_celery_beat.models import SolarSchedule
+
+from django_leased_cron import wiring
+from django_leased_cron.conf import get_settings
+from django_leased_cron.core.claiming import ClaimRules
+from django_leased_cron.solar import CelerySolarCalculator
+from django_leased_cron.tenants import Tenant
+from tests.integration.scheduling_bench import NOW_MS, SchedulingBench
+
+HOUR_MS = 3_600_000
+
+
+def test_solar_job_fires_at_each_sunset_once(bench: SchedulingBench) -> None:
+    """However the database writes the place: New York, 15 January 2027 and the day after."""
+    schedule = bench.insert(SolarSchedule(event="sunset", latitude=Decimal("40.7128"), longitude=Decimal("-74.006")))
+    job = bench.job(solar=schedule)
+    bench.plan()
+    sunset_ms = bench.state(job).next_due_at_ms
+    assert sunset_ms is not None
+    assert sunset_ms == pytest.approx(NOW_MS + 13.9 * HOUR_MS, abs=0.1 * HOUR_MS)  # 16:54 local time
+    [occurrence] = bench.claim(sunset_ms).claimed
+    assert occurrence.due_at_ms == sunset_ms
+    next_ms = bench.state(job).next_due_at_ms
+    assert next_ms is not None
+    assert next_ms - sunset_ms == pytest.approx(24 * HOUR_MS, abs=0.05 * HOUR_MS)
+    assert bench.plan(sunset_ms) == []
+
+
+@pytest.mark.django_db
+def test_scheduler_knows_where_the_sun_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calculator reaches the rules that every term plans and claims by."""
+    given: list[ClaimRules] = []
+
+    def build_rules(**values: Any) -> ClaimRules:
+        given.append(ClaimRules(**values))
+        return given[-1]
+
+    monkeypatch.setattr(wiring, "ClaimRules", build_rules)
+    tenant = Tenant(key="acme", alias="default")
+    wiring.SupervisorBuilder(get_settings(), [tenant], only=(), emit=lambda _: None).build()
+    [rules] = given
+    assert isinstance(rules.solar_calculator, CelerySolarCalculator)
