@@ -12,9 +12,9 @@ from celery.backends.base import DisabledBackend
 from celery.exceptions import ImproperlyConfigured
 from celery.schedules import crontab
 
-from django_leased_cron.job_transfer.beat_schedule import convert_beat_entry
-from django_leased_cron.job_transfer.definition import JobDefinition, read_definition
-from django_leased_cron.job_transfer.entries import Entry
+from django_leased_cron.job_tools.transfer.beat_schedule import convert_beat_entry
+from django_leased_cron.job_tools.transfer.definition import JobDefinition, read_definition
+from django_leased_cron.job_tools.transfer.entries import Entry
 
 _CLEANUP: Final = "celery.backend_cleanup"
 _CLEANUP_EXPIRES_S: Final = 12 * 3600

@@ -20,9 +20,9 @@ from django_celery_beat.models import PeriodicTask
 
 from django_leased_cron.code_schedule.entries import CodeEntry, CodeSchedule
 from django_leased_cron.code_schedule.mode import SyncMode
-from django_leased_cron.job_transfer.columns import to_columns
-from django_leased_cron.job_transfer.definition import to_entry
-from django_leased_cron.job_transfer.reading import KnownJob, read_known_jobs
+from django_leased_cron.job_tools.transfer.columns import to_columns
+from django_leased_cron.job_tools.transfer.definition import to_entry
+from django_leased_cron.job_tools.transfer.reading import KnownJob, read_known_jobs
 from django_leased_cron.models import CodeJob
 from django_leased_cron.tenants import Tenant
 

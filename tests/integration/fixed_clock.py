@@ -7,9 +7,10 @@ from typing import Any, Final, cast
 
 import pytest
 
-from django_leased_cron import status, tenant_sessions
+from django_leased_cron import status
 from django_leased_cron.database import build_dialect, now
 from django_leased_cron.database.dialect import Dialect
+from django_leased_cron.job_tools import tenant_sessions
 
 NOW: Final = "2027-01-15T08:00:00.000Z"
 NOW_MS: Final = 1_800_000_000_000

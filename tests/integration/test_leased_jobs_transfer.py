@@ -19,7 +19,7 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 from freezegun import freeze_time
 from pytest_django import Settings
 
-from django_leased_cron.job_transfer import importing
+from django_leased_cron.job_tools.transfer import importing
 from django_leased_cron.management.jobs import transfer
 from django_leased_cron.models import JobPolicy
 from tests.integration.fixed_clock import NOW, NOW_MS

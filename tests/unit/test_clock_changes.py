@@ -7,9 +7,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from django_leased_cron.clock_changes import FIRST, MOVED, SECOND, describe_reading, find_changes, find_surprises
 from django_leased_cron.core.crontab import parse_crontab
 from django_leased_cron.core.recurrence import CrontabRecurrence
+from django_leased_cron.job_tools.clock_changes import (
+    FIRST,
+    MOVED,
+    SECOND,
+    describe_reading,
+    find_changes,
+    find_surprises,
+)
 
 BERLIN_SKIPS = "is left out by the clocks of Europe/Berlin"
 ONCE = "it comes due the first time only"

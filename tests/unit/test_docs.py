@@ -17,8 +17,8 @@ from django.core.management.base import BaseCommand
 
 from django_leased_cron import conf, instrumentation
 from django_leased_cron.core.occurrence import OccurrenceState, SkipReason
-from django_leased_cron.job_problems import ProblemKind
-from django_leased_cron.job_transfer.definition import KEYS, POLICY_COLUMNS
+from django_leased_cron.job_tools.problems import ProblemKind
+from django_leased_cron.job_tools.transfer.definition import KEYS, POLICY_COLUMNS
 from django_leased_cron.management import commands
 from django_leased_cron.tenants import SHIPPED_BACKENDS
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from django_leased_cron.core.planning import parse_planned
-from django_leased_cron.herds import Herd, find_herd
-from django_leased_cron.upcoming import JobPlan
+from django_leased_cron.job_tools.herds import Herd, find_herd
+from django_leased_cron.job_tools.upcoming import JobPlan
 from tests.unit.core.job_rows import daily_at, every, planning_inputs
 
 FROM_MS = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC

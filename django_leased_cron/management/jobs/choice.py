@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_leased_cron.instants import read_instant
-from django_leased_cron.job_reading import read_job_ids
+from django_leased_cron.job_tools.instants import read_instant
+from django_leased_cron.job_tools.reading import read_job_ids
 from django_leased_cron.management.exit_codes import FOUND, misconfigured
 from django_leased_cron.setting_values import suggestion
 from django_leased_cron.tenants import Tenant

@@ -8,10 +8,10 @@ from typing import Final
 from django.core.management.base import CommandParser
 
 from django_leased_cron.core.occurrence import format_instant
+from django_leased_cron.job_tools.upcoming import DueTime, find_due_times, read_plans
 from django_leased_cron.management.jobs.choice import add_names, choose_jobs, count, instant
 from django_leased_cron.management.jobs.subcommand import Answer, Options, Subcommand, present
 from django_leased_cron.tenants import Tenant
-from django_leased_cron.upcoming import DueTime, find_due_times, read_plans
 
 _HEADERS: Final = ("TENANT", "JOB", "DUE", "LOCAL", "NOTE")
 

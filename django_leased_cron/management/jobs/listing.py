@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from django_leased_cron.display import show_instant
-from django_leased_cron.job_listing import JobLine, read_jobs
+from django_leased_cron.job_tools.listing import JobLine, read_jobs
 from django_leased_cron.management.jobs.subcommand import Answer, Options, Subcommand, present
 from django_leased_cron.tenants import Tenant
 

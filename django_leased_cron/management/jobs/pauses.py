@@ -10,12 +10,12 @@ from typing import Any, Final
 from django.core.management.base import CommandParser
 
 from django_leased_cron.display import show_instant
+from django_leased_cron.job_tools.pausing import PauseOrder, pause_jobs, pause_tenant, resume_jobs, resume_tenant
+from django_leased_cron.job_tools.tenant_sessions import open_sessions, read_clock
 from django_leased_cron.management.exit_codes import misconfigured
 from django_leased_cron.management.jobs.choice import Chosen, add_names, choose_jobs, instant, refuse_nobody
 from django_leased_cron.management.jobs.subcommand import Answer, Options, Subcommand, present
 from django_leased_cron.models import Pause
-from django_leased_cron.pausing import PauseOrder, pause_jobs, pause_tenant, resume_jobs, resume_tenant
-from django_leased_cron.tenant_sessions import open_sessions, read_clock
 from django_leased_cron.tenants import Tenant
 
 _HEADERS: Final = ("TENANT", "JOB", "PAUSED", "UNTIL")

@@ -9,9 +9,9 @@ from django.core.management.base import CommandParser
 
 from django_leased_cron.conf import get_settings
 from django_leased_cron.core.occurrence import format_instant
+from django_leased_cron.job_tools.run_requests import RequestedRun, request_runs
 from django_leased_cron.management.jobs.choice import add_names, choose_jobs, refuse_nobody
 from django_leased_cron.management.jobs.subcommand import Answer, Options, Subcommand, present
-from django_leased_cron.run_requests import RequestedRun, request_runs
 from django_leased_cron.status import read_status
 from django_leased_cron.tenants import Tenant
 

@@ -12,12 +12,12 @@ from typing import Final
 from celery import current_app
 from django.core.management.base import CommandError, CommandParser
 
-from django_leased_cron.job_transfer.beat_schedule import read_beat_entries
-from django_leased_cron.job_transfer.definition import to_entry
-from django_leased_cron.job_transfer.entries import Entry, UnreadableSourceError, read_file_entries
-from django_leased_cron.job_transfer.importing import ImportedJob, plan_import, write_import
-from django_leased_cron.job_transfer.reading import read_known_jobs
-from django_leased_cron.job_transfer.redbeat import read_redbeat_entries
+from django_leased_cron.job_tools.transfer.beat_schedule import read_beat_entries
+from django_leased_cron.job_tools.transfer.definition import to_entry
+from django_leased_cron.job_tools.transfer.entries import Entry, UnreadableSourceError, read_file_entries
+from django_leased_cron.job_tools.transfer.importing import ImportedJob, plan_import, write_import
+from django_leased_cron.job_tools.transfer.reading import read_known_jobs
+from django_leased_cron.job_tools.transfer.redbeat import read_redbeat_entries
 from django_leased_cron.management.exit_codes import FOUND, misconfigured
 from django_leased_cron.management.jobs.choice import add_names, choose_jobs, refuse_nobody
 from django_leased_cron.management.jobs.subcommand import Answer, Options, Subcommand, present

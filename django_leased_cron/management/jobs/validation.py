@@ -8,12 +8,12 @@ from typing import Final
 from celery import current_app
 from django.core.management.base import CommandParser
 
-from django_leased_cron.job_problems import JobProblem, find_job_problems, list_task_names
+from django_leased_cron.job_tools.problems import JobProblem, find_job_problems, list_task_names
+from django_leased_cron.job_tools.upcoming import read_plans
 from django_leased_cron.management.exit_codes import misconfigured
 from django_leased_cron.management.jobs.choice import count
 from django_leased_cron.management.jobs.subcommand import Answer, Options, Subcommand, present
 from django_leased_cron.tenants import Tenant
-from django_leased_cron.upcoming import read_plans
 
 _HEADERS: Final = ("TENANT", "JOB", "PROBLEM", "DETAIL")
 

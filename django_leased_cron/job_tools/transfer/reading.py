@@ -12,16 +12,16 @@ from django_leased_cron.core.occurrence import format_instant
 from django_leased_cron.core.planning_inputs import PlanningInputs
 from django_leased_cron.core.schedule import parse_instant
 from django_leased_cron.exceptions import MalformedJobError
-from django_leased_cron.job_reading import JobRow, read_job_rows
-from django_leased_cron.job_transfer.definition import (
+from django_leased_cron.job_tools.reading import JobRow, read_job_rows
+from django_leased_cron.job_tools.tenant_sessions import open_sessions
+from django_leased_cron.job_tools.transfer.definition import (
     PLAIN_COLUMNS,
     POLICY_COLUMNS,
     JobDefinition,
     read_definition,
     show_policy,
 )
-from django_leased_cron.job_transfer.schedules import describe_inputs
-from django_leased_cron.tenant_sessions import open_sessions
+from django_leased_cron.job_tools.transfer.schedules import describe_inputs
 from django_leased_cron.tenants import Tenant
 
 _JSON: Final = {"args": list, "kwargs": dict, "headers": dict}

@@ -17,16 +17,16 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from django_leased_cron.job_transfer.columns import to_columns
-from django_leased_cron.job_transfer.definition import (
+from django_leased_cron.job_tools.transfer.columns import to_columns
+from django_leased_cron.job_tools.transfer.definition import (
     KEYS,
     JobDefinition,
     read_definition,
     to_entry,
     to_policy_columns,
 )
-from django_leased_cron.job_transfer.entries import Entry
-from django_leased_cron.job_transfer.reading import KnownJob, read_known_jobs
+from django_leased_cron.job_tools.transfer.entries import Entry
+from django_leased_cron.job_tools.transfer.reading import KnownJob, read_known_jobs
 from django_leased_cron.models import JobPolicy, JobState
 from django_leased_cron.tenants import Tenant
 

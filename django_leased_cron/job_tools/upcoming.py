@@ -14,7 +14,6 @@ from typing import Final
 
 from django.utils import timezone
 
-from django_leased_cron.clock_changes import describe_reading
 from django_leased_cron.conf import get_settings
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.outbox import ChangeKind, PlanWrite
@@ -25,9 +24,10 @@ from django_leased_cron.database.session import SessionPool
 from django_leased_cron.database.tables import LEASE
 from django_leased_cron.display import show_duration, to_datetime
 from django_leased_cron.exceptions import MalformedJobError
-from django_leased_cron.job_reading import JobRow, read_job_rows
+from django_leased_cron.job_tools.clock_changes import describe_reading
+from django_leased_cron.job_tools.reading import JobRow, read_job_rows
+from django_leased_cron.job_tools.tenant_sessions import open_sessions
 from django_leased_cron.outbox import DatabaseOutbox
-from django_leased_cron.tenant_sessions import open_sessions
 from django_leased_cron.tenants import Tenant
 
 _AT_ONCE: Final = 500

@@ -16,8 +16,8 @@ from django_leased_cron.conf import get_settings
 from django_leased_cron.core.occurrence import OccurrenceState, build_task_id
 from django_leased_cron.database.session import Session
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE
+from django_leased_cron.job_tools.tenant_sessions import open_sessions, read_clock
 from django_leased_cron.outbox.rows import encode_rows, insert_occurrences
-from django_leased_cron.tenant_sessions import open_sessions, read_clock
 from django_leased_cron.tenants import Tenant
 
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from celery import Celery
 
-from django_leased_cron.clock_changes import find_surprises
 from django_leased_cron.core.recurrence import CrontabRecurrence
 from django_leased_cron.display import show_instant
-from django_leased_cron.herds import find_herd
+from django_leased_cron.job_tools.clock_changes import find_surprises
+from django_leased_cron.job_tools.herds import find_herd
+from django_leased_cron.job_tools.upcoming import JobPlan, TenantPlans
 from django_leased_cron.setting_values import suggestion
-from django_leased_cron.upcoming import JobPlan, TenantPlans
 
 _MS: Final = timedelta(milliseconds=1)
 _DAY_MS: Final = timedelta(days=1) // _MS

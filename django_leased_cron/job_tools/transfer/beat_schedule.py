@@ -16,8 +16,8 @@ from django_celery_beat.clockedschedule import clocked
 from django_celery_beat.tzcrontab import TzAwareCrontab
 
 from django_leased_cron.core.occurrence import format_instant
-from django_leased_cron.instants import read_instant
-from django_leased_cron.job_transfer.entries import Entry
+from django_leased_cron.job_tools.instants import read_instant
+from django_leased_cron.job_tools.transfer.entries import Entry
 
 _PLAIN: Final = ("task", "args", "kwargs", "enabled", "one_off", "start_time", "expires", "description")
 """What stands in a job's row under the same name; the last five as django-celery-beat's own scheduler takes them."""

@@ -10,8 +10,8 @@ from typing import Final
 from django_leased_cron.core.planning_inputs import PlanningInputs
 from django_leased_cron.display import describe_schedule
 from django_leased_cron.exceptions import MalformedJobError
-from django_leased_cron.job_reading import read_job_rows
-from django_leased_cron.tenant_sessions import open_sessions
+from django_leased_cron.job_tools.reading import read_job_rows
+from django_leased_cron.job_tools.tenant_sessions import open_sessions
 from django_leased_cron.tenants import Tenant
 
 _COLUMNS: Final = {

@@ -14,8 +14,8 @@ from typing import Any, Final
 from celery import Celery
 from celery.schedules import ParseException, crontab, schedule
 
-from django_leased_cron.job_transfer.beat_schedule import convert_beat_entry
-from django_leased_cron.job_transfer.entries import Entry, UnreadableSourceError
+from django_leased_cron.job_tools.transfer.beat_schedule import convert_beat_entry
+from django_leased_cron.job_tools.transfer.entries import Entry, UnreadableSourceError
 
 _ANSWER_WITHIN_S: Final = 5.0
 

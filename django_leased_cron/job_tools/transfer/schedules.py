@@ -14,7 +14,7 @@ from django_leased_cron.core.occurrence import format_instant
 from django_leased_cron.core.planning_inputs import COLUMNS, PlanningInputs
 from django_leased_cron.core.recurrence import ClockedRecurrence
 from django_leased_cron.core.schedule import parse_instant, parse_schedule
-from django_leased_cron.instants import read_instant, to_column
+from django_leased_cron.job_tools.instants import read_instant, to_column
 
 _FIELDS: Final = {
     "interval": ("every", "period"),

@@ -12,8 +12,8 @@ from django_celery_beat.models import PeriodicTask
 
 from django_leased_cron.core.occurrence import format_instant
 from django_leased_cron.exceptions import MalformedJobError
-from django_leased_cron.instants import read_instant
-from django_leased_cron.job_transfer.schedules import read_schedule
+from django_leased_cron.job_tools.instants import read_instant
+from django_leased_cron.job_tools.transfer.schedules import read_schedule
 from django_leased_cron.models import JobPolicy
 from django_leased_cron.setting_values import suggestion
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django_leased_cron.core.recurrence import ClockedRecurrence, IntervalRecurrence
 from django_leased_cron.core.schedule import JobSchedule, next_due
-from django_leased_cron.upcoming import JobPlan
+from django_leased_cron.job_tools.upcoming import JobPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

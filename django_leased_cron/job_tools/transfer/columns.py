@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from django_leased_cron.instants import read_instant, to_column
-from django_leased_cron.job_transfer.definition import PLAIN_COLUMNS, JobDefinition, to_entry
-from django_leased_cron.job_transfer.schedules import find_or_create_row
+from django_leased_cron.job_tools.instants import read_instant, to_column
+from django_leased_cron.job_tools.transfer.definition import PLAIN_COLUMNS, JobDefinition, to_entry
+from django_leased_cron.job_tools.transfer.schedules import find_or_create_row
 
 _INSTANTS: Final = ("start_time", "expires")
 _JSON: Final = ("args", "kwargs", "headers")
