@@ -53,6 +53,10 @@ class Planning:
     goes_on_from_last_run: bool
     solar_calculator: SolarCalculator | None = None
 
+    def parse(self, inputs: str) -> JobSchedule:
+        """Parse planning inputs; ``MalformedJobError`` where they cannot be planned."""
+        return parse_planned(inputs, self.storage_zone, self.solar_calculator)
+
     def plan(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
         """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past."""
         match change.kind:
@@ -78,7 +82,7 @@ class Planning:
             return flag(change, MalformedJobError.from_unexpected(exc))
 
     def _plan_well_formed(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
-        schedule = parse_planned(change.inputs, self.storage_zone, self.solar_calculator)
+        schedule = self.parse(change.inputs)
         check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
         last_run_at_ms = self._read_instant("last_run_at", change.last_run_at)
         known_run_at_ms = now_ms if last_run_at_ms is None else last_run_at_ms
@@ -129,7 +133,7 @@ class Planning:
     def _keeps_slot(self, change: ChangedJob, schedule: JobSchedule) -> bool:
         """Return whether only expiry or one-off changed: the cadence of an interval must not start again from now."""
         try:
-            before = parse_planned(change.planned_inputs, self.storage_zone, self.solar_calculator)
+            before = self.parse(change.planned_inputs)
         except MalformedJobError:
             return False
         if not has_same_timetable(before, schedule):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from itertools import islice
 from typing import Final
 
@@ -17,7 +16,7 @@ from django.utils import timezone
 from django_leased_cron.conf import get_settings
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.outbox import ChangeKind, PlanWrite
-from django_leased_cron.core.planning import Planning, parse_planned
+from django_leased_cron.core.planning import Planning
 from django_leased_cron.core.recurrence import CrontabRecurrence, IntervalRecurrence
 from django_leased_cron.core.schedule import JobSchedule, next_due
 from django_leased_cron.database.session import SessionPool
@@ -28,6 +27,7 @@ from django_leased_cron.job_tools.clock_changes import describe_reading
 from django_leased_cron.job_tools.reading import JobRow, read_job_rows
 from django_leased_cron.job_tools.tenant_sessions import open_sessions
 from django_leased_cron.outbox import DatabaseOutbox
+from django_leased_cron.solar import build_solar_calculator
 from django_leased_cron.tenants import Tenant
 
 _AT_ONCE: Final = 500
@@ -86,13 +86,15 @@ def read_plans(tenant: Tenant, *, job_ids: Collection[int] | None = None) -> Ten
     with open_sessions(tenant) as pool:
         read = read_job_rows(pool, tenant, _COLUMNS, job_ids=job_ids)
         planning = Planning(
-            storage_zone=read.storage_zone, goes_on_from_last_run=_was_never_scheduled(pool, tenant.key)
+            storage_zone=read.storage_zone,
+            goes_on_from_last_run=_was_never_scheduled(pool, tenant.key),
+            solar_calculator=build_solar_calculator(),
         )
         fresh = _plan_changes(pool, planning, now_ms=read.now_ms)
     return TenantPlans(
         tenant=tenant.key,
         now_ms=read.now_ms,
-        jobs=[_assess(row, fresh.get(row.id), read.storage_zone) for row in read.jobs],
+        jobs=[_assess(row, fresh.get(row.id), planning) for row in read.jobs],
     )
 
 
@@ -155,13 +157,13 @@ def _plan_changes(pool: SessionPool, planning: Planning, *, now_ms: int) -> Mapp
         after_job_id = max(change.job_id for change in changes)
 
 
-def _assess(row: JobRow, fresh: PlanWrite | None, storage_zone: tzinfo) -> JobPlan:
+def _assess(row: JobRow, fresh: PlanWrite | None, planning: Planning) -> JobPlan:
     columns = row.columns
     schedule, error = None, fresh.error if fresh else columns["error"]
     if row.enabled and not error:
         try:
-            schedule = parse_planned(row.inputs, storage_zone)
-        except MalformedJobError as exc:  # planned on another machine, which knows more time zones
+            schedule = planning.parse(row.inputs)
+        except MalformedJobError as exc:  # planned on another machine, which knows more time zones or the sun
             error = str(exc)
     return JobPlan(
         job=row.name,

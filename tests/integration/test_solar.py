@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError
 from django_celery_beat.models import SolarSchedule
 
 from django_leased_cron import wiring
@@ -13,6 +17,7 @@ from django_leased_cron.conf import get_settings
 from django_leased_cron.core.claiming import ClaimRules
 from django_leased_cron.solar import CelerySolarCalculator
 from django_leased_cron.tenants import Tenant
+from tests.integration.leased_jobs import create_job, read, run
 from tests.integration.scheduling_bench import NOW_MS, SchedulingBench
 
 HOUR_MS = 3_600_000
@@ -25,13 +30,38 @@ def test_solar_job_fires_at_each_sunset_once(bench: SchedulingBench) -> None:
     bench.plan()
     sunset_ms = bench.state(job).next_due_at_ms
     assert sunset_ms is not None
-    assert sunset_ms == pytest.approx(NOW_MS + 13.9 * HOUR_MS, abs=0.1 * HOUR_MS)  # 16:54 local time
+    assert sunset_ms == pytest.approx(NOW_MS + 13.9 * HOUR_MS, abs=0.1 * HOUR_MS)  # 16:53 local time
     [occurrence] = bench.claim(sunset_ms).claimed
     assert occurrence.due_at_ms == sunset_ms
     next_ms = bench.state(job).next_due_at_ms
     assert next_ms is not None
     assert next_ms - sunset_ms == pytest.approx(24 * HOUR_MS, abs=0.05 * HOUR_MS)
     assert bench.plan(sunset_ms) == []
+
+
+def test_due_times_are_listed(alias: str) -> None:
+    """Of a job that no scheduler has planned yet."""
+    schedule = SolarSchedule(event="sunset", latitude=Decimal("40.7128"), longitude=Decimal("-74.006"))
+    SolarSchedule.objects.using(alias).bulk_create([schedule])
+    create_job(alias, "lamps", solar=SolarSchedule.objects.using(alias).get())
+    lines = read("next", "-n", "2")
+    assert [line["due_at"][:16] for line in lines] == ["2027-01-15T21:53", "2027-01-16T21:54"]
+
+
+def test_solar_job_is_imported_where_the_extra_is_not_installed(
+    alias: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which machine computes the sun is not for the import to know; what no place has is refused all the same."""
+    monkeypatch.setitem(sys.modules, "ephem", None)
+    place = {"event": "sunset", "latitude": 40.7128, "longitude": -74.006}
+    source = tmp_path / "jobs.json"
+    source.write_text(json.dumps([{"job": "lamps", "task": "street.light", "schedule": {"solar": place}}]))
+    run("import", str(source))
+    [exported] = json.loads(run("export"))
+    assert exported["schedule"] == {"solar": place}
+    source.write_text(json.dumps([exported | {"schedule": {"solar": place | {"latitude": 91}}}]))
+    with pytest.raises(CommandError, match="degrees from -90 to 90"):
+        run("import", str(source))
 
 
 @pytest.mark.django_db

@@ -15,6 +15,7 @@ from django_leased_cron.core.planning_inputs import COLUMNS, PlanningInputs
 from django_leased_cron.core.recurrence import ClockedRecurrence
 from django_leased_cron.core.schedule import parse_instant, parse_schedule
 from django_leased_cron.job_tools.instants import read_instant, to_column
+from django_leased_cron.solar import CelerySolarCalculator
 
 _FIELDS: Final = {
     "interval": ("every", "period"),
@@ -84,7 +85,11 @@ def find_or_create_row(schedule: Mapping[str, Mapping[str, Any]], *, alias: str)
 def _complete(kind: str, texts: Mapping[str, str]) -> dict[str, Any]:
     columns = {_input_name(kind, name): text for name, text in texts.items()} | {f"{kind}_id": "1", "one_off": "0"}
     inputs = PlanningInputs(tuple(columns.get(column, "") for column in COLUMNS))
-    recurrence = parse_schedule(inputs, storage_zone=timezone.get_current_timezone()).recurrence
+    recurrence = parse_schedule(
+        inputs,
+        storage_zone=timezone.get_current_timezone(),
+        solar_calculator=CelerySolarCalculator(),  # nothing is computed here: its extra need not be installed
+    ).recurrence
     for name, text in texts.items():
         longest = getattr(_MODELS[kind]._meta.get_field(name), "max_length", None)
         if longest is not None and len(text) > longest:
