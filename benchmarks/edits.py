@@ -28,6 +28,7 @@ from benchmarks.jobs import (  # noqa: E402
     no_edit_triggers,
     running_scheduler,
     seed,
+    settle,
     wait_until_planned,
 )
 from django_leased_cron.conf import get_settings  # noqa: E402
@@ -166,6 +167,7 @@ def main() -> int:
         seed(options.jobs, sharing=SHARING)
         with running_scheduler():
             wait_until_planned(options.jobs)
+            settle()
             notified_ms = NOTIFIED_WITHIN_MS if connection.vendor == "postgresql" else goal_ms
             victims = find_victims()
             measure_paths(list(PATHS), victims, rounds=options.rounds, jobs=options.jobs, goal_ms=notified_ms)

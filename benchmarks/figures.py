@@ -19,7 +19,7 @@ class Figure:
         measure: what, with its unit; one row of the table for each measure and number of jobs.
         value: what was measured, or the median of it.
         worst: the largest, where it was measured more than once.
-        goal: what it is not to exceed.
+        goal: what it, and the largest, is not to exceed.
     """
 
     measure: str
@@ -31,7 +31,7 @@ class Figure:
 
     @property
     def is_missed(self) -> bool:
-        return self.goal is not None and self.value > self.goal
+        return self.goal is not None and max(self.value, self.worst or 0.0) > self.goal
 
     def __str__(self) -> str:
         texts = [_round(number) for number in (self.value, self.worst) if number is not None]

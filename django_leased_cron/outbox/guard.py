@@ -37,16 +37,19 @@ class LeaseGuard:
             WHERE tenant_key = %(tenant_key)s"""
         # Owed: the earliest of the next firing, the term's own unconfirmed claims, what people asked for by hand,
         # and, for earlier terms' claims, the moment at which this process may adopt them.
-        self._move_owed = f"""UPDATE {LEASE} SET owed_since_ms = (
-            SELECT MIN(since_ms) FROM (
-                SELECT MIN(fire_at_ms) AS since_ms FROM {STATE}
-                UNION ALL SELECT MIN(claimed_at_ms) FROM {OCCURRENCE}
-                    WHERE state = 'claimed' AND epoch = %(epoch)s
-                UNION ALL SELECT MIN(due_at_ms) FROM {OCCURRENCE} WHERE state = 'requested'
-                UNION ALL SELECT {now} + %(adoptable_in_ms)s FROM {OCCURRENCE}
-                    WHERE state = 'claimed' AND epoch < %(epoch)s
-            ) AS owed)
+        # By the index on state and due time, which finds the first row at once however many are sent: one batch has one
+        # claim time. What earlier terms left is looked for only where this process knows of some (I2: none are added).
+        own = f"""SELECT claimed_at_ms FROM {OCCURRENCE} WHERE state = 'claimed' AND epoch = %(epoch)s
+            ORDER BY due_at_ms LIMIT 1"""
+        since = f"""SELECT MIN(fire_at_ms) AS since_ms FROM {STATE}
+            UNION ALL SELECT ({own})
+            UNION ALL SELECT MIN(due_at_ms) FROM {OCCURRENCE} WHERE state = 'requested'"""
+        predecessors = f"""UNION ALL SELECT MIN({now} + %(adoptable_in_ms)s) FROM {OCCURRENCE}
+            WHERE state = 'claimed' AND epoch < %(epoch)s"""
+        move_owed = f"""UPDATE {LEASE} SET owed_since_ms = (SELECT MIN(since_ms) FROM ({{}}) AS owed)
             WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s"""
+        self._move_owed = move_owed.format(since)
+        self._move_owed_with_predecessors = move_owed.format(f"{since} {predecessors}")
 
     def hold(self, session: Session, term: TermKey) -> bool:
         """Take the lease lock and renew; ``False``: the term is over, and nothing may follow but the end."""
@@ -58,8 +61,12 @@ class LeaseGuard:
 
     def move_owed(self, session: Session, term: TermKey, *, predecessors_adoptable_in_ms: int | None) -> None:
         """Say from when the holder has something to answer for; the last statement before COMMIT."""
-        wait = 0 if predecessors_adoptable_in_ms is None else predecessors_adoptable_in_ms
-        session.execute(self._move_owed, {**self._parameters(term), "adoptable_in_ms": wait})
+        parameters = self._parameters(term)
+        if predecessors_adoptable_in_ms is None:
+            session.execute(self._move_owed, parameters)
+        else:
+            parameters["adoptable_in_ms"] = predecessors_adoptable_in_ms
+            session.execute(self._move_owed_with_predecessors, parameters)
 
     def _parameters(self, term: TermKey) -> dict[str, Any]:
         return {
