@@ -188,7 +188,8 @@ class ClaimTransaction:
 def _examine(dialect: Dialect) -> str:
     """Return statement (b): what the rows of due jobs say now.
 
-    Its snapshot is newer than the lock: an edit committed before the lock was granted is seen here (I5).
+    Its snapshot is newer than the lock: an edit committed before the lock was granted is seen here (I5). COALESCE where
+    a policy is mostly missing: after a NULL the other side of AND is evaluated too, a look at the outbox for every job.
     """
     return f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms,
         CASE WHEN p.id IS NULL THEN 'deleted'
@@ -196,7 +197,7 @@ def _examine(dialect: Dialect) -> str:
             WHEN {dialect.differs("s.inputs", planning_inputs(dialect))} THEN '{_TO_PLANNER}'
             WHEN {run_by_other(dialect)} THEN '{_TO_PLANNER}'
             WHEN jp.paused AND COALESCE(jp.paused_until_ms, %(now_ms)s + 1) > %(now_ms)s THEN 'paused'
-            WHEN jp.overlap = 'skip' AND EXISTS (
+            WHEN COALESCE(jp.overlap, '') = 'skip' AND EXISTS (
                 SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = s.job_id
                 AND o.state IN ('claimed', 'sent', 'running')
                 AND (%(now_ms)s - COALESCE(o.started_at_ms, o.claimed_at_ms)) / 1000 < jp.longest_run_s
