@@ -41,7 +41,7 @@ _BENCHMARKS: Final[Mapping[str, Sequence[str]]] = {
 @contextmanager
 def build_environment(stack: str) -> Iterator[Mapping[str, str]]:
     """Yield the example project's settings for an empty database and broker, which are gone afterwards."""
-    name = f"bench_{os.getpid()}"
+    name = f"leased_cron_figures_{os.getpid()}"
     with ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}_")))
         (folder / "data").mkdir()
