@@ -50,8 +50,7 @@ class Batch:
         self.sent = 0
         self.failed = 0
         self.worst_lateness_ms = 0
-        for occurrence in reply.claimed:
-            self._hand.keep(occurrence, never_started=True)
+        self._hand.keep_all(reply.claimed)
 
     def build_publications(self) -> Sequence[Publication]:
         """Decode every claimed occurrence; what cannot be sent is settled here and harms only itself (I8)."""

@@ -11,6 +11,7 @@ from django_leased_cron.core.database_clock import DatabaseClockEstimate
 from django_leased_cron.core.events import Emit
 from django_leased_cron.core.outbox import Outbox
 from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.supervision.beside import RunBeside, run_in_thread
 from django_leased_cron.supervision.confirmer import Confirmer
 
 
@@ -28,3 +29,5 @@ class DispatchContext:
     history_retention_s: float
     clock: Clock
     emit: Emit
+    run_beside: RunBeside = run_in_thread
+    """Runs what is done while a batch is being published."""

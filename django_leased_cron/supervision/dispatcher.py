@@ -1,8 +1,9 @@
 """Scheduling one tenant for one term: claim, publish, confirm, and in between plan.
 
-One step does one of these and says when the next is wanted. A term has new memory: everything here is built when it
-begins and thrown away when it ends, except what the broker accepted and the database has not recorded, which the
-confirmer keeps.
+One step does one of these and says when the next is wanted. While a batch is being published and more is due, the
+outcomes of the one before are recorded and the one after is claimed, beside it: two batches in hand, never more. A term
+has new memory: everything here is built when it begins and thrown away when it ends, except what the broker accepted
+and the database has not recorded, which the confirmer keeps.
 
 Nothing goes out except out of a claim that the database granted (I1, I2); a step that cannot reach the database
 raises ``StoreError`` and forgets nothing (I7).
@@ -10,38 +11,22 @@ raises ``StoreError`` and forgets nothing (I7).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
+from concurrent.futures import wait
 
 from django_leased_cron.core.batch_size import BatchSizer
-from django_leased_cron.core.claiming import DueWork
 from django_leased_cron.core.clock import BootTime, later
-from django_leased_cron.core.events import (
-    BatchDispatched,
-    BrokerOutage,
-    BrokerRecovered,
-    ClockSuspended,
-)
-from django_leased_cron.core.outbox import (
-    Adoption,
-    ClaimOrder,
-    ClaimReply,
-    TermKey,
-    TermLost,
-    Window,
-)
+from django_leased_cron.core.events import BatchDispatched, BrokerOutage, BrokerRecovered
+from django_leased_cron.core.outbox import ClaimOrder, TermKey, TermLost, Window
 from django_leased_cron.core.planning import Planning, flag_planned
 from django_leased_cron.core.publication import Publisher
-from django_leased_cron.exceptions import CommitOutcomeUnknownError
 from django_leased_cron.supervision.back_off import BackOff
 from django_leased_cron.supervision.batch import Batch
+from django_leased_cron.supervision.claimer import Claimed, Claimer
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.hand import Hand
 from django_leased_cron.supervision.history import History
 from django_leased_cron.supervision.planner import Planner
-from django_leased_cron.supervision.predecessors import Predecessors
-from django_leased_cron.supervision.read_back import ReadBack
-
-_WINDOW = 50
 
 
 class TermDispatcher:
@@ -62,10 +47,10 @@ class TermDispatcher:
             turned: called whenever the loop turns; the keeper renews only a loop that does.
         """
         self._context = context
-        self._proved = proved
         self._turned = turned
         self._term = term
         self._hand = Hand()
+        self._next: Claimed | None = None
         self._sizer = BatchSizer(batch_seconds=context.timing.batch_seconds, largest=context.batch_size)
         self._planner = Planner(
             context.outbox,
@@ -79,17 +64,14 @@ class TermDispatcher:
             clock=context.clock,
             emit=context.emit,
         )
-        self._window: Window | None = None
-        self._predecessors = Predecessors(
-            context.outbox, context.sightings, epoch=term.epoch, limit=context.batch_size, clock=context.clock
-        )
+        self._claimer = Claimer(context, term=term, planner=self._planner, sizer=self._sizer, proved=proved)
         self._broker = BackOff(longest_s=context.timing.longest_back_off_s)
-        self._must_claim = True  # a new term claims at once, even nothing: until then the lease is owed by a dead one
-        self._read_back = ReadBack(context.clock)
         self._history = History(context.outbox, retention_s=context.history_retention_s, clock=context.clock)
-        self._clock_was_trusted = True
-        self.was_answered = False
+
+    @property
+    def was_answered(self) -> bool:
         """Whether the database did something in the last step; many steps ask it nothing."""
+        return self._claimer.was_answered
 
     def step(self, publisher: Publisher) -> BootTime | TermLost:
         """Do the next thing; return when to step again (a time that has passed: at once).
@@ -97,20 +79,25 @@ class TermDispatcher:
         Raises:
             StoreError: the database did not do its part; step again after a while.
         """
-        context = self._context
-        self.was_answered = False
-        self._predecessors.read()
-        self.flush()
-        at = context.clock.boot_time()
-        if self._planner.is_overdue(at) and not self._must_claim:
+        claimer, clock = self._claimer, self._context.clock
+        claimer.was_answered = False
+        if self._next is not None:
+            return self._dispatch_next(self._next, publisher)
+        claimer.predecessors.read()
+        self._flush()
+        at = clock.boot_time()
+        if self._planner.is_overdue(at) and not claimer.must_claim:
             return self._plan(at)
-        window = self._read_window()
-        if not self._is_clock_trusted():
-            self._window = None
-            return later(at, context.timing.poll_interval_s)
+        window = claimer.look()
+        if window is None:
+            return later(at, self._context.timing.poll_interval_s)
         order = self._build_order(window, publisher)
         if order is not None:
-            return self._dispatch(order, publisher, window)
+            claimed = claimer.claim(order, window)
+            if isinstance(claimed, TermLost):
+                return claimed
+            self._hand.drop(adoption.claim for adoption in order.adoptions)
+            return self._dispatch(claimed, publisher)
         if self._planner.is_due(at):
             return self._plan(at)
         self._history.purge()
@@ -120,34 +107,29 @@ class TermDispatcher:
         """An edit was announced: look for it now, not at the next poll."""
         self._planner.look_soon()
 
-    def flush(self) -> None:
+    @property
+    def has_claimed_ahead(self) -> bool:
+        """Whether there are claims that the publisher has not been given yet."""
+        return self._next is not None
+
+    def finish(self, publisher: Publisher) -> None:
+        """Publish what is claimed already, claim nothing more, and record what went out."""
+        claimed, self._next = self._next, None
+        if claimed is not None and not self._broker.is_failing:
+            self._publish(self._open(claimed), claimed, publisher)
+        self._flush()
+
+    def _flush(self) -> None:
         """Record what was published."""
-        self._context.confirmer.flush(predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms)
-
-    # Looking
-
-    def _read_window(self) -> Window:
-        if self._window is None:
-            clock = self._context.clock
-            sent_at = clock.boot_time()
-            self._window = self._context.outbox.read_window(max(_WINDOW, self._sizer.size))
-            self._context.estimate.note(self._window.now_ms, sent_at=sent_at, received_at=clock.boot_time())
-            self.was_answered = True
-        return self._window
-
-    def _is_clock_trusted(self) -> bool:
-        trusted = self._context.estimate.is_trusted
-        if self._clock_was_trusted and not trusted:
-            self._context.emit(ClockSuspended(tenant_key=self._term.tenant_key))
-        self._clock_was_trusted = trusted
-        return trusted
+        self._context.confirmer.flush(predecessors_adoptable_in_ms=self._claimer.predecessors.adoptable_in_ms)
 
     def _plan(self, at: BootTime) -> BootTime | TermLost:
         result = self._planner.run(
-            now_ms=self._context.estimate.now_ms(at), predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms
+            now_ms=self._context.estimate.now_ms(at),
+            predecessors_adoptable_in_ms=self._claimer.predecessors.adoptable_in_ms,
         )
-        self._window = None
-        self.was_answered = True
+        self._claimer.forget_window()
+        self._claimer.was_answered = True
         if isinstance(result, TermLost):
             return result
         self._context.confirmer.add(self._term, (), result)
@@ -161,107 +143,100 @@ class TermDispatcher:
         While anything of this term is unpublished, only that is adopted, and only once the broker answers: an hour
         without a broker must not become an hour of outbox.
         """
-        at = self._context.clock.boot_time()
-        limit = self._sizer.size
-        fresh = DueWork()
-        adoptions: Sequence[Adoption]
         if self._is_held_up:
-            if not self._may_retry(at, publisher):
-                return None
-            adoptions = self._hand.find_adoptions(limit=self._context.batch_size)
-        else:
-            # A5: fresh work goes first; half a batch, but at least one, is left to what a predecessor did not finish.
-            ready = self._predecessors.find_ready(at)
-            kept = min(len(ready), max(1, limit // 2))
-            now_ms = self._context.estimate.now_ms(at)
-            fresh = self._context.rules.find_due(window, now_ms=now_ms, limit=max(1, limit - kept))
-            adoptions = ready[: kept if fresh.advances or fresh.requested else limit]
-            if self._hand and not (fresh.advances or fresh.requested or adoptions) and self._may_retry(at, publisher):
-                adoptions = self._hand.find_adoptions(limit=1)
-        for job, error in fresh.malformed:
-            self._planner.flag(
-                flag_planned(job_id=job.job_id, inputs=job.inputs, next_due_at_ms=job.next_due_at_ms, error=error)
-            )
-        read_back = self._read_back.is_due(at)
-        if not (fresh.advances or fresh.requested or adoptions or read_back or self._must_claim):
+            return self._build_retry(publisher, limit=self._context.batch_size)
+        order = self._claimer.order_work(window, in_hand=self._hand.names)
+        if order is None and self._hand:
+            return self._build_retry(publisher, limit=1)
+        return order
+
+    def _build_retry(self, publisher: Publisher, *, limit: int) -> ClaimOrder | None:
+        if not self._may_retry(publisher):
             return None
-        return ClaimOrder(
-            term=self._term,
-            advances=fresh.advances,
-            requested=fresh.requested,
-            adoptions=adoptions,
-            read_back=read_back,
-            in_hand=self._find_names(),
-            predecessors_adoptable_in_ms=self._predecessors.adoptable_in_ms,
-            adopt_limit=self._context.batch_size,
-        )
+        return self._claimer.order_again(self._hand.find_adoptions(limit=limit), in_hand=self._hand.names)
 
     @property
     def _is_held_up(self) -> bool:
         """Whether what is in hand comes before everything else."""
         return bool(self._hand) and not self._hand.holds_only_suspects
 
-    def _find_names(self) -> frozenset[tuple[int, int]]:
-        """Return (occurrence id, attempt) of every claim of this term that this process knows to be unconfirmed."""
-        return self._hand.names | self._predecessors.locked_names | self._context.confirmer.names(self._term)
-
-    def _may_retry(self, at: BootTime, publisher: Publisher) -> bool:
-        if at < self._broker.retry_at:
+    def _may_retry(self, publisher: Publisher) -> bool:
+        if self._context.clock.boot_time() < self._broker.retry_at:
             return False
         if publisher.is_answering():
             return True
         self._broker_failed("it does not answer")
         return False
 
-    # Claim, publish, confirm
+    # Publish, and beside it confirm and claim
 
-    def _dispatch(self, order: ClaimOrder, publisher: Publisher, window: Window) -> BootTime | TermLost:
+    def _dispatch(self, claimed: Claimed, publisher: Publisher) -> BootTime | TermLost:
         clock = self._context.clock
-        asked_at = clock.boot_time()  # before the guard is sent: what trust and the right to publish count from
-        self._window = None
-        try:
-            reply = self._context.outbox.claim(order)
-        except CommitOutcomeUnknownError:
-            self._read_back.outcome_unknown()
-            raise
-        self.was_answered = True
-        if isinstance(reply, TermLost):
-            return reply
-        self._context.estimate.note(reply.now_ms, sent_at=asked_at, received_at=clock.boot_time())
-        self._proved(self._term.epoch, asked_at)
-        self._note_reply(order, reply)
-        if reply.claimed:
-            batch = self._publish(order, reply, publisher, asked_at=asked_at)
-            self._flag_malformed(batch, order, window)
-            self.flush()
-        return clock.boot_time()
+        if not claimed.reply.claimed:
+            return clock.boot_time()
+        goes_on = claimed.leaves_more and not self._hand and not self._broker.is_failing
+        batch = self._open(claimed)
+        lost: TermLost | None = None
+        if goes_on or not self._context.confirmer.is_empty:
+            in_hand = self._hand.names
+            beside = self._context.run_beside(lambda: self._confirm_and_claim(in_hand, claims=goes_on))
+            try:
+                self._publish(batch, claimed, publisher)
+            finally:
+                wait([beside])  # whatever happened here: a step never leaves a claim under way behind
+            lost = beside.result()
+        else:
+            self._publish(batch, claimed, publisher)
+        self._flag_malformed(batch, claimed)
+        if self._next is None:
+            self._flush()
+        return clock.boot_time() if lost is None else lost
 
-    def _note_reply(self, order: ClaimOrder, reply: ClaimReply) -> None:
-        self._must_claim = False
-        self._read_back.note(order, reply)
-        asked = [adoption.claim for adoption in order.adoptions]
-        self._hand.drop(asked)
-        self._predecessors.drop(asked)
-        self._predecessors.put_off(
-            adoption for adoption in order.adoptions if adoption.claim.occurrence_id in reply.locked
-        )
-        if reply.left_to_planner:
-            self._planner.hurry()
+    def _dispatch_next(self, claimed: Claimed, publisher: Publisher) -> BootTime | TermLost:
+        """Publish what was claimed while the batch before it went out; if that one failed, it is retried with it."""
+        self._next = None
+        if self._broker.is_failing:
+            self._hand.keep_all(claimed.reply.claimed)
+            return self._context.clock.boot_time()
+        return self._dispatch(claimed, publisher)
 
-    def _publish(self, order: ClaimOrder, reply: ClaimReply, publisher: Publisher, *, asked_at: BootTime) -> Batch:
+    def _confirm_and_claim(self, in_hand: Collection[tuple[int, int]], *, claims: bool) -> TermLost | None:
+        """Record the batch before the one that is being published, and claim the one after it.
+
+        In this order: with the outcomes of one batch unrecorded and another under way, nothing more is claimed.
+        """
+        claimer = self._claimer
+        claimer.predecessors.read()
+        self._flush()
+        if not claims or self._planner.is_overdue(self._context.clock.boot_time()):
+            return None
+        window = claimer.look()
+        order = None if window is None else claimer.order_work(window, in_hand=in_hand)
+        if window is None or order is None:
+            return None
+        claimed = claimer.claim(order, window)
+        if isinstance(claimed, TermLost):
+            return claimed
+        self._next = claimed
+        return None
+
+    def _open(self, claimed: Claimed) -> Batch:
+        context = self._context
+        return Batch(claimed.reply, hand=self._hand, estimate=context.estimate, rules=context.rules)
+
+    def _publish(self, batch: Batch, claimed: Claimed, publisher: Publisher) -> None:
         context = self._context
         timing = context.timing
-        batch = Batch(reply, hand=self._hand, estimate=context.estimate, rules=context.rules)
         publications = batch.build_publications()
         started_at = context.clock.boot_time()
-        start_deadline = later(asked_at, timing.publish_timeout_s - timing.start_margin_s)
+        start_deadline = later(claimed.asked_at, timing.publish_timeout_s - timing.start_margin_s)
         try:
             for result in publisher.publish(publications, start_deadline=start_deadline):
                 batch.note(result)
                 self._turned()
         finally:
             # Whatever went wrong with the others: what the broker accepted is to be confirmed, not published again.
-            context.confirmer.add(self._term, batch.settlements, batch.build_runs(order))
+            context.confirmer.add(self._term, batch.settlements, batch.build_runs(claimed.order))
         self._sizer.measure(batch.sent, seconds=context.clock.boot_time() - started_at)
         self._note_broker(batch)
         context.emit(
@@ -271,17 +246,16 @@ class TermDispatcher:
                 sent=batch.sent,
                 failed=batch.failed,
                 unsent=len(self._hand),
-                adopted=sum(occurrence.claim.attempt > 1 for occurrence in reply.claimed),
+                adopted=sum(occurrence.claim.attempt > 1 for occurrence in claimed.reply.claimed),
                 worst_lateness_ms=batch.worst_lateness_ms,
             )
         )
-        return batch
 
-    def _flag_malformed(self, batch: Batch, order: ClaimOrder, window: Window) -> None:
+    def _flag_malformed(self, batch: Batch, claimed: Claimed) -> None:
         """Un-plan jobs whose message was found malformed, if their plan is known here; else at their next firing."""
         plans: dict[int, tuple[str, int | None]]
-        plans = {job.job_id: (job.inputs, job.next_due_at_ms) for job in window.jobs}
-        plans |= {advance.job_id: (advance.inputs, advance.next_due_at_ms) for advance in order.advances}
+        plans = {job.job_id: (job.inputs, job.next_due_at_ms) for job in claimed.window.jobs}
+        plans |= {advance.job_id: (advance.inputs, advance.next_due_at_ms) for advance in claimed.order.advances}
         for job_id, error, digest in batch.malformed:
             if job_id in plans:
                 inputs, due_at_ms = plans[job_id]
@@ -316,8 +290,8 @@ class TermDispatcher:
             times.append(self._broker.retry_at)
         if window.jobs and not self._is_held_up:
             times.append(self._context.estimate.boot_time_of(window.jobs[0].fire_at_ms))
-        waits = [self._read_back.due_at, self._context.confirmer.retry_at]
+        waits = [self._claimer.read_back_at, self._context.confirmer.retry_at]
         if not self._is_held_up:
-            waits.append(self._predecessors.adoptable_at)
+            waits.append(self._claimer.predecessors.adoptable_at)
         times += [wait for wait in waits if wait is not None]
         return min(times)

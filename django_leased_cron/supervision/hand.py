@@ -43,6 +43,11 @@ class Hand:
         claim = occurrence.claim
         self._unpublished[claim.occurrence_id] = _Unpublished(claim=claim, never_started=never_started)
 
+    def keep_all(self, occurrences: Iterable[ClaimedOccurrence]) -> None:
+        """Keep what was claimed just now: nothing of it has been given to the publisher."""
+        for occurrence in occurrences:
+            self.keep(occurrence, never_started=True)
+
     def drop(self, claims: Iterable[UnconfirmedClaim]) -> None:
         for claim in claims:
             self._unpublished.pop(claim.occurrence_id, None)

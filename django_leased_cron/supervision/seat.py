@@ -100,7 +100,9 @@ class TenantSeat:
 
     @property
     def is_drained(self) -> bool:
-        return self._draining and self._context.confirmer.is_empty
+        with self._lock:
+            has_claimed_ahead = self._dispatcher is not None and self._dispatcher.has_claimed_ahead
+        return self._draining and not has_claimed_ahead and self._context.confirmer.is_empty
 
     # What the dispatch thread does
 
@@ -133,7 +135,7 @@ class TenantSeat:
                 self._context.confirmer.flush(predecessors_adoptable_in_ms=None)
             return self._context.confirmer.retry_at
         if self._draining:
-            dispatcher.flush()
+            dispatcher.finish(publisher)
             return self._context.confirmer.retry_at
         if self._edits_announced:
             self._edits_announced = False

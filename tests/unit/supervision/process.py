@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import UTC
-from typing import Any
+from typing import Any, TypeVar
 
 from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.claiming import ClaimRules
@@ -14,6 +15,7 @@ from django_leased_cron.core.lease import FREE
 from django_leased_cron.core.occurrence import CatchUp, Delivery
 from django_leased_cron.core.outbox import TermKey, TermLost
 from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.confirmer import Confirmer
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatcher import TermDispatcher
@@ -26,6 +28,7 @@ from tests.unit.supervision.in_memory_outbox import InMemoryOutbox
 TENANT = "acme"
 HOURLY = every(3600)
 TIMING = LeaseTiming(lease_ttl_s=30, heartbeat_s=10, poll_interval_s=0.5, rescue_after_s=1, publish_timeout_s=5)
+Result = TypeVar("Result")
 MOST_STEPS = 5000
 """More than any of these tests needs: a dispatcher that asks for more is spinning."""
 
@@ -57,6 +60,7 @@ class Process:
         self.turns = 0
         self.wakes = 0
         self.on_wake: Callable[[], None] = lambda: None
+        self.on_beside: Callable[[], None] = lambda: None
         outage = OutageWatch(alias="default", doing="recording runs", emit=self.events.append)
         self.context = DispatchContext(
             outbox=self.outbox,
@@ -76,6 +80,7 @@ class Process:
             history_retention_s=7 * 86_400,
             clock=self.clock,
             emit=self.events.append,
+            run_beside=self._run_beside,
         )
         self.seat = TenantSeat(
             self.context, tenant_key=tenant_key, alias="default", holder_id=holder_id, wake=self._note_wake
@@ -137,6 +142,16 @@ class Process:
             if again_at > end:
                 return
         raise AssertionError("the dispatcher does not come to rest")
+
+    def _run_beside(self, call: Callable[[], Result]) -> Future[Result]:
+        """Do at once what is to be done beside a publication: the stand-ins are for one thread."""
+        self.on_beside()
+        future: Future[Result] = Future()
+        try:
+            future.set_result(call())
+        except StoreError as exc:
+            future.set_exception(exc)
+        return future
 
     def _note_proof(self, epoch: int, asked_at: BootTime) -> None:
         self.proofs.append((epoch, asked_at))
