@@ -20,6 +20,7 @@ MYSQL_EXTRA := $(if $(CAN_BUILD_MYSQLCLIENT),-mysql)
 
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --editable
 BIN := .venv/bin
+BELOW_ACCEPTANCE := tests/unit tests/properties tests/contract tests/integration
 comma := ,
 # Named after what is in it: with the headers installed later, the next command installs the rest.
 STAMP := .venv/installed$(MYSQL_EXTRA)
@@ -46,14 +47,14 @@ types: $(STAMP) ## Check types (mypy --strict)
 test: lint types ## Everything that must be green before a commit
 	$(BIN)/pytest $(ARGS)
 
-test-unit: $(STAMP) ## The unit tests: no database, a few seconds
+test-unit: $(STAMP) ## The unit tests: no database, under five seconds
 	$(BIN)/pytest tests/unit $(ARGS)
 
-test-sqlite: $(STAMP) ## What needs no server: unit, and contract and integration on SQLite
-	$(BIN)/pytest --sqlite-only tests/unit tests/contract tests/integration $(ARGS)
+test-sqlite: $(STAMP) ## What needs no server: unit, properties, and contract and integration on SQLite
+	$(BIN)/pytest --sqlite-only $(BELOW_ACCEPTANCE) $(ARGS)
 
 test-second-python: $(if $(SECOND_PYTHON),$(SECOND_STAMP)) ## The same on Python 3.13 or 3.12 with Django 6.0
-	$(if $(SECOND_PYTHON),.venv-second/bin/pytest --sqlite-only tests/unit tests/contract tests/integration $(ARGS), \
+	$(if $(SECOND_PYTHON),.venv-second/bin/pytest --sqlite-only $(BELOW_ACCEPTANCE) $(ARGS), \
 		@echo "Neither Python 3.13 nor 3.12 was found: the second pair was not tested.")
 
 acceptance: $(STAMP) ## The long forms of the acceptance tests: real processes, real signals
@@ -61,7 +62,7 @@ acceptance: $(STAMP) ## The long forms of the acceptance tests: real processes, 
 
 coverage: $(STAMP) ## Which lines and branches the tests below acceptance run
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest tests/unit tests/contract tests/integration $(ARGS)
+	$(BIN)/coverage run -m pytest $(BELOW_ACCEPTANCE) $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

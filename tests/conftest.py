@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import hypothesis
 import pytest
 from django.apps import apps
 from django.conf import settings
@@ -20,9 +19,6 @@ from django.test.utils import setup_databases, teardown_databases
 from pytest_django import DjangoDbBlocker
 
 from tests.servers import SERVERS, describe_servers, require_server
-
-hypothesis.settings.register_profile("shared-machine", deadline=None)
-hypothesis.settings.load_profile("shared-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

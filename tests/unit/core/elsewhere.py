@@ -1,14 +1,32 @@
-"""When a crontab comes due to other schedulers: in seconds since the epoch, from ``start`` up to before ``end``."""
+"""When a crontab comes due here and to others: in seconds since the epoch, from ``start`` up to before ``end``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 from django_celery_beat.tzcrontab import TzAwareCrontab
+
+from tests.sweep.compare import build_recurrence, due_between
+
+FindDue = Callable[[str, ZoneInfo, int, int], Iterable[int]]
+
+
+def midnight(day: str, zone: ZoneInfo, *, days: int = 0) -> int:
+    """Return when a local day begins, or one so many days later."""
+    return int((datetime.fromisoformat(day) + timedelta(days=days)).replace(tzinfo=zone).timestamp())
+
+
+def due_here(fields: str, zone: ZoneInfo, start: int, end: int) -> Iterator[int]:
+    """Run through what the code under test finds.
+
+    Raises:
+        MalformedJobError: A field is refused.
+    """
+    yield from due_between(build_recurrence(fields, zone), start, end)
 
 
 def due_in_celery(fields: str, zone: ZoneInfo, start: int, end: int) -> Iterator[int]:

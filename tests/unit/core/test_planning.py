@@ -8,8 +8,6 @@ from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from django_leased_cron.core.occurrence import SkipReason
 from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite
@@ -163,31 +161,6 @@ def test_finished_job_that_is_edited_is_planned_from_now() -> None:
     """Its expiry was moved; there is no slot to keep."""
     write = plan(edit(every(3600, expires="2026-07-01 00:00:00"), due_at_ms=None))
     assert write.next_due_at_ms == NOON + HOUR
-
-
-@settings(max_examples=50)
-@given(
-    kind=st.sampled_from([ChangeKind.NEW, ChangeKind.EDITED]),
-    every_s=st.integers(1, 10**7),
-    before_s=st.integers(1, 10**7),
-    due_in_ms=st.none() | st.integers(-(10**10), 10**10),
-    last_run_at=st.none() | st.just(YESTERDAY_AT_TEN),
-)
-def test_nothing_new_or_re_scheduled_is_due_at_once(
-    kind: ChangeKind, every_s: int, before_s: int, due_in_ms: int | None, last_run_at: str | None
-) -> None:
-    """Whatever was planned before, and whenever it last ran."""
-    write = plan(
-        change(
-            kind,
-            every(every_s, start_time="2026-01-01 00:00:00"),
-            planned_inputs=every(before_s),
-            next_due_at_ms=None if due_in_ms is None else NOON + due_in_ms,
-            last_run_at=last_run_at,
-        )
-    )
-    assert write.next_due_at_ms is not None
-    assert NOON < write.next_due_at_ms <= NOON + every_s * SECOND
 
 
 # The other kinds of change.

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from django_leased_cron.core.planning_inputs import COLUMNS, PlanningInputs
 from django_leased_cron.core.recurrence import END_MS, ClockedRecurrence, CrontabRecurrence, IntervalRecurrence
@@ -285,12 +283,3 @@ def test_interval_ends_with_the_calendar() -> None:
     schedule = parse(EVERY_MINUTE, interval_every="36000", interval_period="days")
     assert next_due(schedule, after_ms=END_MS - DAY, base_ms=END_MS - DAY) is None
     assert first_due(parse(DAILY_AT_FIVE, start_time="9999-12-31 23:59:59"), now_ms=0, anchor_ms=None) is None
-
-
-@given(every=st.integers(SECOND, 40 * DAY), base=st.integers(0, 2**42), after=st.integers(0, 2**42))
-def test_interval_slot_is_the_nearest_one_of_the_cadence(every: int, base: int, after: int) -> None:
-    """Strictly later, at most one interval away, and a whole number of intervals from the base: no drift."""
-    due = next_due(JobSchedule(recurrence=IntervalRecurrence(every_ms=every)), after_ms=after, base_ms=base)
-    assert due is not None
-    assert after < due <= after + every
-    assert (due - base) % every == 0

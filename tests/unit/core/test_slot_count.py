@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from django_leased_cron.core.crontab import parse_crontab
 from django_leased_cron.core.recurrence import CrontabRecurrence
@@ -43,35 +41,20 @@ def walk(recurrence: CrontabRecurrence, *, first_ms: int, end_ms: int) -> Tally:
     return Tally(slots=slots, last_due_at_ms=last)
 
 
-@given(
-    fields=st.sampled_from(CRONTABS),
-    zone=st.sampled_from(ZONES),
-    first_min=st.integers(0, 400 * 1440),
-    length_min=st.integers(0, 3 * 1440),
-    second=st.integers(0, 59_999),
-)
-@settings(max_examples=60)
-def test_count_agrees_with_walking(
-    fields: tuple[str, ...], zone: str, first_min: int, length_min: int, second: int
-) -> None:
-    """On nights on which clocks are turned and a day is left out, too."""
-    recurrence = crontab(fields, zone)
-    first_ms = START_MS + first_min * 60_000 + second
-    end_ms = first_ms + length_min * 60_000
-    assert count_slots(recurrence, first_ms=first_ms, end_ms=end_ms) == walk(
-        recurrence, first_ms=first_ms, end_ms=end_ms
-    )
-
-
-@pytest.mark.parametrize("fields", CRONTABS[2:])
-@pytest.mark.parametrize("zone", ZONES)
-def test_year_is_counted_as_it_is_walked(fields: tuple[str, ...], zone: str) -> None:
-    """With both its turns of the clocks."""
+def count_and_walk_year(fields: tuple[str, ...], zone: str) -> tuple[Tally, Tally]:
     recurrence = crontab(fields, zone)
     end_ms = START_MS + 366 * 86_400_000
-    assert count_slots(recurrence, first_ms=START_MS, end_ms=end_ms) == walk(
-        recurrence, first_ms=START_MS, end_ms=end_ms
+    return (
+        count_slots(recurrence, first_ms=START_MS, end_ms=end_ms),
+        walk(recurrence, first_ms=START_MS, end_ms=end_ms),
     )
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_year_is_counted_as_it_is_walked(zone: str) -> None:
+    """With both its turns of the clocks: 2:30 is left out by one of them and repeated by the other."""
+    counted, walked = count_and_walk_year(("30", "2", "*", "*", "*"), zone)
+    assert counted == walked
 
 
 def test_years_of_minutes_are_counted_at_once() -> None:

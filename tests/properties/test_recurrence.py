@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from django_leased_cron.core.crontab import parse_crontab
 from django_leased_cron.core.recurrence import CrontabRecurrence, IntervalRecurrence
 from django_leased_cron.exceptions import MalformedJobError
+from tests.properties.fields import FIELDS
 from tests.sweep.compare import build_recurrence
-from tests.unit.core.fields import FIELDS
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -63,7 +63,6 @@ def next_after(recurrence: CrontabRecurrence, after: int) -> int:
     return due
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), recurrence=RECURRENCES)
 def test_next_is_strictly_later_and_is_found_again_from_just_before(
     data: st.DataObject, recurrence: CrontabRecurrence
@@ -75,7 +74,6 @@ def test_next_is_strictly_later_and_is_found_again_from_just_before(
     assert next_after(recurrence, due - 1) == due
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), recurrence=RECURRENCES, wait=st.integers(0, 2 * DAY) | st.integers(0, YEAR))
 def test_next_never_comes_earlier_when_asked_later(
     data: st.DataObject, recurrence: CrontabRecurrence, wait: int
@@ -87,7 +85,6 @@ def test_next_never_comes_earlier_when_asked_later(
     assert (later_due == due) == (after + wait < due)
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), recurrence=RECURRENCES, steps=st.integers(1, 50), fraction=st.floats(0, 1, exclude_max=True))
 def test_skipping_steps_equals_stepping(
     data: st.DataObject, recurrence: CrontabRecurrence, steps: int, fraction: float
@@ -119,7 +116,6 @@ def numbers(first: int, last: int) -> st.SearchStrategy[str]:
     return st.sets(st.integers(first, last), min_size=1, max_size=3).map(lambda found: ",".join(map(str, found)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     data=st.data(),
     day_of_month=numbers(1, 31) | st.sampled_from(["29", "30", "31"]),

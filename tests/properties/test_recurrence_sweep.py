@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.fields import FIELDS
 from tests.sweep import compare as comparing
 from tests.sweep.compare import CRONTABS, build_recurrence, compare, due_between
 from tests.sweep.oracle import DAY, Watched, due_by_the_letter, watch
 from tests.sweep.stretches import Stretch, around_turns, find_turns, group_by_clocks
-from tests.unit.core.fields import FIELDS
 
 NIGHTS = [
     ("Europe/Berlin", "2026-03-29"),
@@ -77,7 +77,7 @@ def test_clocks_that_were_turned_by_odd_seconds_are_followed(zone: str, day: str
 
 
 @pytest.mark.parametrize(("zone", "day"), NIGHTS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(fields=FIELDS, waited=st.integers(0, 36 * 60))
 def test_any_crontab_comes_due_by_the_letter_of_the_rule(zone: str, day: str, fields: str, waited: int) -> None:
     """From any moment on."""

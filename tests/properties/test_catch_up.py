@@ -26,7 +26,7 @@ BOUNDS = st.fixed_dictionaries({"one_off": st.booleans(), "expires_at_ms": EXPIR
 OUTAGE = st.integers(0, 5 * HOUR)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(policy=POLICY, bounds=BOUNDS, outage=OUTAGE)
 def test_interval_and_crontab_of_the_same_slots_are_reckoned_alike(
     policy: dict[str, Any], bounds: dict[str, Any], outage: int
@@ -37,7 +37,7 @@ def test_interval_and_crontab_of_the_same_slots_are_reckoned_alike(
     assert counted == walked
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(policy=POLICY, expires=EXPIRY, outage=OUTAGE, every=st.sampled_from([5 * SECOND, MINUTE]))
 def test_every_slot_up_to_the_next_due_one_is_accounted_for_once(
     policy: dict[str, Any], expires: int | None, outage: int, every: int
