@@ -207,6 +207,8 @@ class ChangeKind(StrEnum):
     """Its planning inputs have another format: rewritten, not planned anew."""
     RUN_BY_OTHER = "run_by_other"
     """Its ``last_run_at`` is newer than what this app knows of: another scheduler fired it meanwhile."""
+    FLAGGED = "flagged"
+    """It is marked with an error and nobody edited it; but what was wrong may have been the machine."""
     FINISHED = "finished"
     """A one-off that fired and is still switched on: made up for a process that died in between."""
 
@@ -231,6 +233,8 @@ class ChangedJob:
     kwargs: str = ""
     headers: str = ""
     message_digest: str = ""
+    error: str = ""
+    """What it is marked with so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,10 +298,13 @@ class Outbox(Protocol):
         """Tell django-celery-beat's rows; returns those that an editor holds locked, to be made up later."""
         ...
 
-    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
+    def find_changes(self, *, after_job_id: int, limit: int, with_flagged: bool = False) -> Sequence[ChangedJob]:
         """Compare rows with plans in the database; return those that differ, in order of their ids.
 
         At most ``limit``; then the pass goes on after the last id returned. Deleted jobs come with the last part.
+
+        Args:
+            with_flagged: also those that are marked with an error and were not edited since.
         """
         ...
 

@@ -68,7 +68,9 @@ class Planning:
                 return _write(
                     change, because=SkipReason.RESCHEDULED, inputs=change.inputs, next_due_at_ms=change.next_due_at_ms
                 )
-            case ChangeKind.NEW | ChangeKind.EDITED | ChangeKind.RUN_BY_OTHER | ChangeKind.FINISHED:
+            case (
+                ChangeKind.NEW | ChangeKind.EDITED | ChangeKind.RUN_BY_OTHER | ChangeKind.FLAGGED | ChangeKind.FINISHED
+            ):
                 return self._plan_from_row(change, now_ms=now_ms)
             case _:
                 assert_never(change.kind)

@@ -175,7 +175,7 @@ def _parse_solar(inputs: PlanningInputs, calculator: SolarCalculator | None) -> 
     if calculator is None:
         reason = (
             "solar schedules need an extra: pip install 'django-leased-cron[solar]' wherever a scheduler runs,"
-            " start it again, then disable and enable the job"
+            " start it again"
         )
         raise MalformedJobError("solar_id", inputs["solar_id"], reason)
     return SolarRecurrence(event=event, latitude=latitude, longitude=longitude, calculator=calculator)

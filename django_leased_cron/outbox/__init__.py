@@ -98,8 +98,8 @@ class DatabaseOutbox:
     def record_runs(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
         return self._confirms.record_runs(runs)
 
-    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
-        return self._changes.find(after_job_id=after_job_id, limit=limit)
+    def find_changes(self, *, after_job_id: int, limit: int, with_flagged: bool = False) -> Sequence[ChangedJob]:
+        return self._changes.find(after_job_id=after_job_id, limit=limit, with_flagged=with_flagged)
 
     def find_noted_changes(self, *, limit: int) -> NotedChanges:
         return self._changes.find_noted(limit=limit)

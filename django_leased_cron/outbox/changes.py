@@ -38,6 +38,7 @@ class Changes:
             WHEN s.inputs_format <> {FORMAT} THEN 'reformatted'
             WHEN {dialect.differs("s.inputs", inputs)} THEN 'edited'
             WHEN s.error <> '' AND s.message_digest <> {digest} THEN 'edited'
+            WHEN s.error <> '' AND %(with_flagged)s THEN 'flagged'
             WHEN s.next_due_at_ms IS NOT NULL AND {run_by_other(dialect)} THEN 'run_by_other'
             WHEN p.one_off AND s.next_due_at_ms IS NULL AND s.last_due_at_ms IS NOT NULL AND s.error = ''
                 AND NOT EXISTS (SELECT 1 FROM {OCCURRENCE} AS o WHERE o.job_id = p.id AND o.state = 'claimed')
@@ -49,7 +50,8 @@ class Changes:
                 SELECT {kind} AS kind, p.id AS job_id, {inputs} AS inputs, s.next_due_at_ms,
                     COALESCE(s.inputs, '') AS planned_inputs, {dialect.instant_text("p.last_run_at")} AS last_run_at,
                     p.total_run_count, {dialect.instant_text("p.date_changed")} AS date_changed,
-                    {latest_run} AS latest_run_at, jp.jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest
+                    {latest_run} AS latest_run_at, jp.jitter_s, p.args, p.kwargs, p.headers, {digest} AS message_digest,
+                    COALESCE(s.error, '') AS error
                 FROM {JOB_WITH_SCHEDULE} LEFT JOIN {STATE} AS s ON s.job_id = p.id
                 LEFT JOIN {JOB_POLICY} AS jp ON jp.job_id = p.id
                 WHERE {{}}
@@ -67,9 +69,14 @@ class Changes:
         }
         self._forget = f"DELETE FROM {EDIT} WHERE {dialect.any_of('id', 'ids')}"
 
-    def find(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
+    def find(self, *, after_job_id: int, limit: int, with_flagged: bool) -> Sequence[ChangedJob]:
         with self._pool.transaction(reading=True) as session:
-            parameters = {"limit": limit, "after": after_job_id, "run_slack_ms": self._run_slack_ms}
+            parameters = {
+                "limit": limit,
+                "after": after_job_id,
+                "with_flagged": with_flagged,
+                "run_slack_ms": self._run_slack_ms,
+            }
             changed = [_decode(row) for row in session.fetch(self._find_changes, parameters)]
             orphans = [] if len(changed) == limit else session.fetch(self._find_orphans, {"limit": limit})
         return [*changed, *(_decode_orphan(row) for row in orphans)]
@@ -108,6 +115,7 @@ class Changes:
         parameters = {
             "limit": len(job_ids),
             "job_ids": self._dialect.id_list(job_ids),
+            "with_flagged": False,
             "run_slack_ms": self._run_slack_ms,
         }
         changed = [_decode(row) for row in session.fetch(self._find_noted_changes, parameters)]
@@ -128,7 +136,7 @@ def _decode_orphan(row: tuple[Any, ...]) -> ChangedJob:
 
 def _decode(row: tuple[Any, ...]) -> ChangedJob:
     kind, job_id, inputs, next_due_at_ms, planned_inputs, last_run_at, *rest = row
-    total_run_count, date_changed, latest_run_at, jitter_s, args, kwargs, headers, digest = rest
+    total_run_count, date_changed, latest_run_at, jitter_s, args, kwargs, headers, digest, error = rest
     return ChangedJob(
         job_id=job_id,
         kind=ChangeKind(kind),
@@ -144,4 +152,5 @@ def _decode(row: tuple[Any, ...]) -> ChangedJob:
         kwargs=kwargs,
         headers=headers,
         message_digest=digest,
+        error=error,
     )

@@ -32,6 +32,9 @@ class Planner:
 
     A *pass* goes over all jobs, a part at a time. Where triggers note edits, a *look* at the notes is enough, and
     passes become rare; each pass finds out anew whether they do.
+
+    The first pass of a term also examines the jobs that are marked with an error: the reason may have been a machine
+    that lacked something, and this one may have it.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Planner:
         self._pass_took_s = 0.0
         self._flags: dict[int, PlanWrite] = {}
         self._edits_are_noted = False
+        self._is_first_pass = True
         self._pass_due_at = self._look_due_at = clock.boot_time()
 
     @property
@@ -90,8 +94,7 @@ class Planner:
             notes = self._outbox.find_noted_changes(limit=_NOTES_AT_ONCE)
             changes = notes.changes
         finished = [change for change in changes if change.kind is ChangeKind.FINISHED]
-        planned = [change for change in changes if change.kind is not ChangeKind.FINISHED]
-        writes = [self._planning.plan(change, now_ms=now_ms) for change in planned]
+        writes = self._plan([change for change in changes if change.kind is not ChangeKind.FINISHED], now_ms=now_ms)
         lost = self._write([*self._flags.values(), *writes], predecessors_adoptable_in_ms=predecessors_adoptable_in_ms)
         if lost is not None:
             return lost
@@ -108,7 +111,18 @@ class Planner:
         if self._after_job_id == 0:
             # Before the rows are read: what is edited from now on is noted, or it is not.
             self._edits_are_noted = self._outbox.has_edit_triggers()
-        return self._outbox.find_changes(after_job_id=self._after_job_id, limit=_AT_ONCE)
+        return self._outbox.find_changes(
+            after_job_id=self._after_job_id, limit=_AT_ONCE, with_flagged=self._is_first_pass
+        )
+
+    def _plan(self, changes: Sequence[ChangedJob], *, now_ms: int) -> list[PlanWrite]:
+        writes = []
+        for change in changes:
+            write = self._planning.plan(change, now_ms=now_ms)
+            # Marked for the same reason as before: neither written nor told again.
+            if change.kind is not ChangeKind.FLAGGED or write.error != change.error:
+                writes.append(write)
+        return writes
 
     def _write(self, writes: Sequence[PlanWrite], *, predecessors_adoptable_in_ms: int | None) -> TermLost | None:
         if not writes:
@@ -130,7 +144,8 @@ class Planner:
             self._after_job_id = max(change.job_id for change in changes)
             self._pass_due_at = at
             return
-        # The first pass of a tenant's first term is over: a job that appears from now on fires for nothing past.
+        self._is_first_pass = False
+        # And if it was that of a tenant's first term: a job that appears from now on fires for nothing past.
         self._planning = replace(self._planning, goes_on_from_last_run=False)
         shortest_s = _SAFETY_PASS_S if self._edits_are_noted else self._poll_interval_s
         self._pass_due_at = later(at, max(shortest_s, self._pass_took_s / _SHARE_OF_TIME))

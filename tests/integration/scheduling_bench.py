@@ -120,9 +120,11 @@ class SchedulingBench:
 
     # What a term does
 
-    def plan(self, now_ms: int = NOW_MS, *, epoch: int = 1, first_term: bool = False) -> list[ChangeKind] | TermLost:
+    def plan(
+        self, now_ms: int = NOW_MS, *, epoch: int = 1, first_term: bool = False, with_flagged: bool = False
+    ) -> list[ChangeKind] | TermLost:
         outbox = self.outbox(now_ms)
-        changes = outbox.find_changes(after_job_id=0, limit=500)
+        changes = outbox.find_changes(after_job_id=0, limit=500, with_flagged=with_flagged)
         planning = Planning(
             storage_zone=self.zone,
             goes_on_from_last_run=first_term,

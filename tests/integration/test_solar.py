@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from decimal import Decimal
@@ -15,6 +16,7 @@ from django_celery_beat.models import SolarSchedule
 from django_leased_cron import wiring
 from django_leased_cron.conf import get_settings
 from django_leased_cron.core.claiming import ClaimRules
+from django_leased_cron.core.outbox import ChangeKind
 from django_leased_cron.solar import CelerySolarCalculator
 from django_leased_cron.tenants import Tenant
 from tests.integration.leased_jobs import create_job, read, run
@@ -37,6 +39,25 @@ def test_solar_job_fires_at_each_sunset_once(bench: SchedulingBench) -> None:
     assert next_ms is not None
     assert next_ms - sunset_ms == pytest.approx(24 * HOUR_MS, abs=0.05 * HOUR_MS)
     assert bench.plan(sunset_ms) == []
+
+
+def test_extra_that_was_missing_is_missed_until_the_next_term(
+    bench: SchedulingBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody need touch the row: the first pass of a term examines it again, and it fires for nothing past."""
+    schedule = bench.insert(SolarSchedule(event="sunset", latitude=Decimal("40.7128"), longitude=Decimal("-74.006")))
+    job = bench.job(solar=schedule)
+    with monkeypatch.context() as poorer:
+        poorer.setattr(bench, "rules", dataclasses.replace(bench.rules, solar_calculator=None))
+        bench.plan()
+        assert "django-leased-cron[solar]" in bench.state(job).error
+    assert bench.plan(NOW_MS + 24 * HOUR_MS) == []
+    assert bench.plan(NOW_MS + 24 * HOUR_MS, with_flagged=True) == [ChangeKind.FLAGGED]
+    state = bench.state(job)
+    assert (state.error, state.error_since_ms) == ("", None)
+    assert state.next_due_at_ms == pytest.approx(NOW_MS + 37.9 * HOUR_MS, abs=0.1 * HOUR_MS)
+    assert bench.plan(NOW_MS + 24 * HOUR_MS, with_flagged=True) == []
+    assert bench.occurrences() == []
 
 
 def test_due_times_are_listed(alias: str) -> None:

@@ -16,6 +16,7 @@ from django_leased_cron.core.outbox import (
     Adoption,
     Advance,
     ChangedJob,
+    ChangeKind,
     ClaimedOccurrence,
     ClaimOrder,
     ClaimReply,
@@ -154,9 +155,10 @@ class InMemoryOutbox:
             self.runs += [run for run in runs if run.job_id not in self.locked_jobs]
             return [run for run in runs if run.job_id in self.locked_jobs]
 
-    def find_changes(self, *, after_job_id: int, limit: int) -> Sequence[ChangedJob]:
+    def find_changes(self, *, after_job_id: int, limit: int, with_flagged: bool = False) -> Sequence[ChangedJob]:
         with self.acts.act("find_changes"):
-            return [change for change in self.changes if change.job_id > after_job_id][:limit]
+            wanted = [change for change in self.changes if with_flagged or change.kind is not ChangeKind.FLAGGED]
+            return [change for change in wanted if change.job_id > after_job_id][:limit]
 
     def find_noted_changes(self, *, limit: int) -> NotedChanges:
         with self.acts.act("find_noted_changes"):

@@ -43,6 +43,12 @@ def changed(job_id: int = 7, kind: ChangeKind = ChangeKind.NEW, inputs: str = HO
     return ChangedJob(job_id=job_id, kind=kind, inputs=inputs, **values | columns)
 
 
+def find_error(inputs: str) -> str:
+    """Return what a job is marked with that cannot be planned."""
+    planning = Planning(storage_zone=UTC, goes_on_from_last_run=False)
+    return planning.plan(changed(inputs=inputs), now_ms=0).error
+
+
 def wait_s(planner: Planner, process: Process) -> float:
     """Return how long the planner means to rest."""
     return planner.due_at - process.clock.boot_time()
@@ -159,6 +165,41 @@ def test_flag_is_written_first_and_kept_until_it_is(process: Process) -> None:
     assert (write.replaced_because, write.error) == (SkipReason.MALFORMED, str(error))
     run(planner, process)
     assert len(process.outbox.written) == 1
+
+
+def test_flagged_jobs_are_examined_again_once_a_term(process: Process) -> None:
+    """What a machine lacked may be there now: planned from now, or left marked without a word."""
+    planner = start(process)
+    still_bad = changed(8, ChangeKind.FLAGGED, daily_at(25), error=find_error(daily_at(25)))
+    process.outbox.changes = [changed(7, ChangeKind.FLAGGED, error="no such time zone on this machine"), still_bad]
+    run(planner, process)
+    assert process.outbox.plans[7].next_due_at_ms == process.now_ms + 3_600_000
+    assert [write.job_id for write in process.outbox.written] == [7]
+    assert process.events == []
+    process.outbox.changes = [changed(9, ChangeKind.FLAGGED, error="as before")]
+    process.clock.advance(wait_s(planner, process))
+    run(planner, process)
+    assert 9 not in process.outbox.plans
+    run(start(process), process)
+    assert 9 in process.outbox.plans
+
+
+def test_job_with_another_error_than_before_is_told(process: Process) -> None:
+    """The machine was put right, and only then shows what else is wrong."""
+    process.outbox.changes = [changed(7, ChangeKind.FLAGGED, daily_at(25), error="no such time zone on this machine")]
+    run(start(process), process)
+    [flagged] = process.events.of(JobFlagged)
+    assert flagged.error == find_error(daily_at(25))
+
+
+def test_many_flagged_jobs_are_examined_a_part_at_a_time(process: Process) -> None:
+    """With claims in between, as for any long pass."""
+    planner = start(process)
+    process.outbox.changes = [changed(number, ChangeKind.FLAGGED, error="x") for number in range(1, 1101)]
+    for planned in (500, 1000, 1100):
+        assert planner.is_due(process.clock.boot_time())
+        run(planner, process)
+        assert len(process.outbox.plans) == planned
 
 
 def test_term_that_is_over_writes_no_plan(process: Process) -> None:
