@@ -6,8 +6,9 @@ one's own meets no other editor's lock. On PostgreSQL it is also announced with 
 scheduler itself writes changes none of the columns that are watched.
 
 The triggers are a convenience. Where they cannot be installed (no privilege), were lost (SQLite rebuilds a table that
-is altered, without its triggers) or do not fire (TRUNCATE on MySQL, a restore with triggers off), the scheduler's
-passes over all jobs still find every edit, later or at a higher price.
+is altered, without its triggers) or do not fire (a restore with triggers off), the scheduler's passes over all jobs
+still find every edit, later or at a higher price. Installing them is itself noted: what was edited before, by a data
+migration after such a rebuild, is looked for at once.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ _VENDORS: Final[dict[str, ModuleType]] = {"postgresql": postgres, "mysql": mysql
 
 
 def install(connection: BaseDatabaseWrapper) -> None:
-    """Install the triggers, or replace them; raises the driver's errors as Django's."""
+    """Install the triggers, or replace them, and note that all jobs are to be looked at.
+
+    Raises:
+        django.db.Error: the driver's errors, as Django's.
+    """
     _run(connection, "INSTALL")
+    with connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO {EDIT} (kind, row_id) VALUES ('all', 0)")
 
 
 def uninstall(connection: BaseDatabaseWrapper) -> None:

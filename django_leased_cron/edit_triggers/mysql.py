@@ -1,4 +1,7 @@
-"""MySQL and MariaDB. TRUNCATE fires no trigger there."""
+"""MySQL and MariaDB.
+
+TRUNCATE fires no trigger there, so nobody relies on triggers while there is no job at all.
+"""
 
 from __future__ import annotations
 
@@ -39,4 +42,5 @@ for _kind, _table in SCHEDULES.items():
 INSTALL: Final = tuple(_TRIGGERS)
 UNINSTALL: Final = tuple(statement for statement in _TRIGGERS if statement.startswith("DROP"))
 FIND: Final = f"""SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()
-    AND event_object_table = '{JOB}' AND trigger_name LIKE 'leased_cron_job_%%'"""
+    AND event_object_table = '{JOB}' AND trigger_name LIKE 'leased_cron_job_%%'
+    AND EXISTS (SELECT 1 FROM {JOB})"""

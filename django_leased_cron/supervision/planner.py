@@ -31,7 +31,7 @@ class Planner:
     """Compares a tenant's jobs with their plans, between the claims of one term.
 
     A *pass* goes over all jobs, a part at a time. Where triggers note edits, a *look* at the notes is enough, and
-    passes become rare; each pass finds out anew whether they do.
+    passes become rare; each pass and each look finds out anew whether they do.
 
     The first pass of a term also examines the jobs that are marked with an error: the reason may have been a machine
     that lacked something, and this one may have it.
@@ -87,9 +87,16 @@ class Planner:
         self._look_due_at = later(started_at, self._poll_interval_s)
         if passes:
             self._pass_due_at = self._look_due_at
+        if self._after_job_id == 0:
+            # Before rows or notes are read: what is edited from now on is noted, or it is not.
+            self._edits_are_noted = self._outbox.has_edit_triggers()
+            if not self._edits_are_noted and not passes:
+                passes, self._pass_due_at = True, self._look_due_at
         notes: NotedChanges | None = None
         if passes:
-            changes = self._begin_or_go_on()
+            changes = self._outbox.find_changes(
+                after_job_id=self._after_job_id, limit=_AT_ONCE, with_flagged=self._is_first_pass
+            )
         else:
             notes = self._outbox.find_noted_changes(limit=_NOTES_AT_ONCE)
             changes = notes.changes
@@ -106,14 +113,6 @@ class Planner:
                 self.hurry()
             self._outbox.forget_notes(notes.note_ids)
         return [JobRun(job_id=change.job_id, runs=0, last_run_at_ms=now_ms, finished=True) for change in finished]
-
-    def _begin_or_go_on(self) -> Sequence[ChangedJob]:
-        if self._after_job_id == 0:
-            # Before the rows are read: what is edited from now on is noted, or it is not.
-            self._edits_are_noted = self._outbox.has_edit_triggers()
-        return self._outbox.find_changes(
-            after_job_id=self._after_job_id, limit=_AT_ONCE, with_flagged=self._is_first_pass
-        )
 
     def _plan(self, changes: Sequence[ChangedJob], *, now_ms: int) -> list[PlanWrite]:
         writes = []

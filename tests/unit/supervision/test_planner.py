@@ -280,13 +280,23 @@ def test_edit_that_touches_too_many_jobs_to_list_begins_a_pass(
     assert process.count("find_changes") == 2
 
 
-def test_triggers_that_were_lost_are_noticed_by_the_next_pass(process: Process) -> None:
+def test_triggers_that_were_lost_are_noticed_by_the_next_look(process: Process) -> None:
     """From then on all jobs are passed over at every poll again."""
     planner = noting(process)
     process.outbox.notes_edits = False
-    process.clock.advance(60)
-    run(planner, process)
+    for passes in (2, 3):
+        process.clock.advance(wait_s(planner, process))
+        run(planner, process)
+        assert process.count("find_changes") == passes
+        assert wait_s(planner, process) == pytest.approx(POLL_S)
+
+
+def test_pass_for_lost_triggers_that_failed_is_due_at_the_next_poll(process: Process) -> None:
+    """Not at the next rare one."""
+    planner = noting(process)
+    process.outbox.notes_edits = False
+    process.clock.advance(wait_s(planner, process))
+    process.outbox.acts.lose_request("find_changes", DatabaseUnavailableError("default", "statement timeout"))
+    with pytest.raises(DatabaseUnavailableError):
+        run(planner, process)
     assert wait_s(planner, process) == pytest.approx(POLL_S)
-    process.clock.advance(POLL_S)
-    run(planner, process)
-    assert process.count("find_changes") == 3
