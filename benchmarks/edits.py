@@ -10,7 +10,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import django
 
@@ -18,11 +19,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 django.setup()
 
 from django.db import connection, transaction  # noqa: E402 - the settings come first
-from django_celery_beat.models import IntervalSchedule, PeriodicTask  # noqa: E402
+from django.test.utils import setup_test_environment  # noqa: E402
+from django_celery_beat.models import CrontabSchedule, PeriodicTask  # noqa: E402
 
 from benchmarks.figures import report, tell  # noqa: E402
 from benchmarks.jobs import (  # noqa: E402
-    TASK,
     empty,
     make_tables,
     no_edit_triggers,
@@ -32,7 +33,8 @@ from benchmarks.jobs import (  # noqa: E402
     wait_until_planned,
 )
 from django_leased_cron.conf import get_settings  # noqa: E402
-from django_leased_cron.models import JobState  # noqa: E402
+from tests.acceptance.edits import EDITS, TASK, TRUNCATE, Edit, update  # noqa: E402
+from tests.acceptance.plans import have_changed, read_plans  # noqa: E402
 from tests.acceptance.waiting import wait_until  # noqa: E402
 
 SHARING = 10
@@ -41,72 +43,38 @@ NOTIFIED_WITHIN_MS = 300
 NOTICED_BESIDE_POLL_MS = 1000
 _NOTICED_WITHIN_S = 60.0
 _LOOK_S = 0.002
+_VICTIM = "victim"
 _GOLDEN = 0.618034
-
-Plans = Mapping[int, tuple[str, int | None]]
-Edit = Callable[[Sequence[int]], Sequence[int]]
-"""Gets the ids of ten jobs that share a crontab, and returns those of the jobs that it edits."""
-
-
-def disable(ids: Sequence[int]) -> Sequence[int]:
-    PeriodicTask.objects.filter(id__in=ids).update(enabled=False)
-    return ids
-
-
-def save_one(ids: Sequence[int]) -> Sequence[int]:
-    job = PeriodicTask.objects.get(id=ids[0])
-    job.crontab, job.interval = None, IntervalSchedule.objects.first()
-    job.save()
-    return ids[:1]
-
-
-def bulk_create(ids: Sequence[int]) -> Sequence[int]:
-    old = PeriodicTask.objects.get(id=ids[0])
-    jobs = [PeriodicTask(name=f"{old.name} new {n}", task=TASK, crontab=old.crontab) for n in range(len(ids))]
-    return [job.id for job in PeriodicTask.objects.bulk_create(jobs)]
-
-
-def bulk_update(ids: Sequence[int]) -> Sequence[int]:
-    jobs = list(PeriodicTask.objects.filter(id__in=ids))
-    interval = IntervalSchedule.objects.first()
-    for job in jobs:
-        job.crontab, job.interval = None, interval
-    PeriodicTask.objects.bulk_update(jobs, ["crontab", "interval"])
-    return ids
-
-
-def update_shared_crontab(ids: Sequence[int]) -> Sequence[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE django_celery_beat_crontabschedule SET minute = '7,47'"
-            " WHERE id = (SELECT crontab_id FROM django_celery_beat_periodictask WHERE id = %s)",
-            [ids[0]],
-        )
-    return ids
-
-
-def delete_one(ids: Sequence[int]) -> Sequence[int]:
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM django_celery_beat_periodictask WHERE id = %s", [ids[0]])
-    return ids[:1]
 
 
 def update_and_hold(ids: Sequence[int]) -> Sequence[int]:
-    disable(ids)
+    update(ids)
     time.sleep(HELD_OPEN_S)
     return ids
 
 
 PATHS: Mapping[str, Edit] = {
-    "QuerySet.update(enabled=False), 10 jobs": disable,
-    "save(), 1 job": save_one,
-    "bulk_create(), 10 jobs": bulk_create,
-    "bulk_update(), 10 jobs": bulk_update,
-    "SQL UPDATE of a crontab that 10 jobs share": update_shared_crontab,
-    "SQL DELETE, 1 job": delete_one,
-    "in a transaction held open for 2 s, 10 jobs": update_and_hold,
+    **{name: edit for name, edit in EDITS.items() if name != TRUNCATE},
+    f"in a transaction held open for {HELD_OPEN_S:g} s, 10 jobs": update_and_hold,
 }
-WITHOUT_TRIGGERS = ("QuerySet.update(enabled=False), 10 jobs", "SQL UPDATE of a crontab that 10 jobs share")
+WITHOUT_TRIGGERS = ("QuerySet.update(), 10 jobs", "SQL UPDATE of a crontab that 10 jobs share")
+
+
+@contextmanager
+def victims(count: int) -> Iterator[Sequence[Sequence[int]]]:
+    """Create groups of jobs that share a crontab, wait until they are planned, and delete what an edit leaves."""
+    groups = [_create_group() for _ in range(count)]
+    ids = [job_id for group in groups for job_id in group]
+    wait_until(lambda: len(read_plans(ids)) == len(ids), "the victims to be planned", within_s=_NOTICED_WITHIN_S)
+    yield groups
+    PeriodicTask.objects.filter(name__startswith=_VICTIM).delete()
+
+
+def _create_group() -> Sequence[int]:
+    crontab = CrontabSchedule.objects.create(minute="10", day_of_month="31")
+    jobs = [PeriodicTask(name=f"{_VICTIM} {crontab.id}.{n}", task=TASK, crontab=crontab) for n in range(SHARING)]
+    PeriodicTask.objects.bulk_create(jobs)
+    return list(PeriodicTask.objects.filter(crontab=crontab).values_list("id", flat=True))
 
 
 def measure(edit: Edit, ids: Sequence[int]) -> float:
@@ -116,7 +84,7 @@ def measure(edit: Edit, ids: Sequence[int]) -> float:
         edited = edit(ids)
         committed_at = time.perf_counter()
     wait_until(
-        lambda: _is_noticed(before, edited),
+        lambda: have_changed(before, edited),
         f"the edit of {edited} to be noticed",
         within_s=_NOTICED_WITHIN_S,
         every_s=_LOOK_S,
@@ -124,35 +92,23 @@ def measure(edit: Edit, ids: Sequence[int]) -> float:
     return (time.perf_counter() - committed_at) * 1000
 
 
-def _is_noticed(before: Plans, edited: Sequence[int]) -> bool:
-    now = read_plans(edited)
-    return all(now.get(job_id) != before.get(job_id) for job_id in edited)
-
-
-def read_plans(ids: Sequence[int]) -> Plans:
-    rows = JobState.objects.filter(job_id__in=ids).values_list("job_id", "inputs", "next_due_at_ms")
-    return {job_id: (inputs, next_due_at_ms) for job_id, inputs, next_due_at_ms in rows}
-
-
-def find_victims() -> Iterator[Sequence[int]]:
-    """Yield the jobs of one crontab after the other; each is edited once."""
-    with_crontab = PeriodicTask.objects.filter(crontab__isnull=False).order_by("id")
-    ids = list(with_crontab.values_list("id", flat=True))
-    yield from (ids[start : start + SHARING] for start in range(0, len(ids), SHARING))
-
-
-def measure_paths(
-    paths: Sequence[str], victims: Iterator[Sequence[int]], *, rounds: int, jobs: int, goal_ms: float, remark: str = ""
+def measure_path(
+    name: str, edit: Edit, groups: Iterable[Sequence[int]], *, jobs: int, goal_ms: float, remark: str = ""
 ) -> None:
+    tell(f"{name}{remark}")
     poll_interval_s = get_settings().timing.poll_interval_s
-    measure(disable, next(victims))  # the scheduler may still be at its first look at all jobs
-    for path in paths:
-        tell(f"{path}{remark}")
-        times = []
-        for number in range(rounds):
-            time.sleep(number * _GOLDEN % 1 * poll_interval_s)
-            times.append(measure(PATHS[path], next(victims)))
-        report(f"edit noticed after (ms): {path}{remark}", *times, jobs=jobs, goal=goal_ms)
+    times = []
+    for number, group in enumerate(groups):
+        time.sleep(number * _GOLDEN % 1 * poll_interval_s)
+        times.append(measure(edit, group))
+    report(f"edit noticed after (ms): {name}{remark}", *times, jobs=jobs, goal=goal_ms)
+
+
+def create_one_by_one(count: int) -> Iterator[Sequence[int]]:
+    """Yield groups that are the only jobs there are."""
+    for _ in range(count):
+        with victims(1) as (group,):
+            yield group
 
 
 def main() -> int:
@@ -160,26 +116,26 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=50)
     options = parser.parse_args()
-    poll_ms = get_settings().timing.poll_interval_s * 1000
-    goal_ms = poll_ms + NOTICED_BESIDE_POLL_MS
+    jobs, rounds = options.jobs, options.rounds
+    goal_ms = get_settings().timing.poll_interval_s * 1000 + NOTICED_BESIDE_POLL_MS
+    notified_ms = NOTIFIED_WITHIN_MS if connection.vendor == "postgresql" else goal_ms
+    setup_test_environment()  # the admin's forms are read from what its pages were made of
     make_tables()
     try:
-        seed(options.jobs, sharing=SHARING)
+        seed(jobs, sharing=SHARING)
         with running_scheduler():
-            wait_until_planned(options.jobs)
+            wait_until_planned(jobs)
             settle()
-            notified_ms = NOTIFIED_WITHIN_MS if connection.vendor == "postgresql" else goal_ms
-            victims = find_victims()
-            measure_paths(list(PATHS), victims, rounds=options.rounds, jobs=options.jobs, goal_ms=notified_ms)
+            for name, edit in PATHS.items():
+                with victims(rounds) as groups:
+                    measure_path(name, edit, groups, jobs=jobs, goal_ms=notified_ms)
         with no_edit_triggers(), running_scheduler():
-            measure_paths(
-                WITHOUT_TRIGGERS,
-                victims,
-                rounds=options.rounds,
-                jobs=options.jobs,
-                goal_ms=goal_ms,
-                remark=", without triggers",
-            )
+            for name in WITHOUT_TRIGGERS:
+                with victims(rounds) as groups:
+                    measure_path(name, PATHS[name], groups, jobs=jobs, goal_ms=goal_ms, remark=", without triggers")
+        empty()
+        with running_scheduler():
+            measure_path(TRUNCATE, EDITS[TRUNCATE], create_one_by_one(rounds), jobs=SHARING, goal_ms=notified_ms)
     finally:
         empty()
     return 0

@@ -14,11 +14,11 @@ from django_celery_beat.models import ClockedSchedule, CrontabSchedule, Interval
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.models import JobPolicy, JobState, Occurrence
 from tests.integration.fixed_clock import NOW_MS, SECOND, fix_clock
+from tests.job_page import CHANGE, submit
 
 pytestmark = pytest.mark.django_db
 
 LIST = "admin:django_celery_beat_periodictask_changelist"
-CHANGE = "admin:django_celery_beat_periodictask_change"
 POLICY = "leased_cron_policy"
 
 
@@ -55,16 +55,6 @@ def read_job(client: Client, job: Any) -> str:
     response = client.get(reverse(CHANGE, args=[job.pk]))
     assert response.status_code == 200
     return response.content.decode()
-
-
-def submit(client: Client, job: Any, **values: Any) -> Any:
-    """Submit a job's page as it is shown, but for some values."""
-    shown = client.get(reverse(CHANGE, args=[job.pk])).context
-    forms = [shown["adminform"].form, *shown["inline_admin_formsets"][0].formset.forms]
-    forms.append(shown["inline_admin_formsets"][0].formset.management_form)
-    data = {field.html_name: field.value() for form in forms for field in form}
-    sent = {name: value for name, value in (data | values).items() if value is not None and value is not False}
-    return client.post(reverse(CHANGE, args=[job.pk]), sent)
 
 
 # What is shown.
