@@ -27,6 +27,11 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
         logging.WARNING,
         "Tenant %(tenant_key)r: job %(job_id)d is not scheduled: %(error)s",
     ),
+    events.EditsFoundSlowly: (
+        "edits.found_slowly",
+        logging.WARNING,
+        "Tenant %(tenant_key)r: edits are found every %(pause_s).1f s only: many jobs, and no edit triggers",
+    ),
     events.CodeScheduleSynchronised: (
         "code_schedule.synchronised",
         logging.INFO,

@@ -17,6 +17,7 @@ from django_leased_cron.core.lease import FREE
 from django_leased_cron.database import build_dialect
 from django_leased_cron.database.session import Session
 from django_leased_cron.database.tables import JOB, LEASE, OCCURRENCE, STATE, TENANT_POLICY
+from django_leased_cron.edit_triggers import find_triggers
 from django_leased_cron.exceptions import DatabaseClockError, StoreError
 from django_leased_cron.lease_store.store import PROCESS
 from django_leased_cron.tenants import Tenant
@@ -36,6 +37,8 @@ _WORK: Final = {
     "pauses": f"""SELECT COUNT(*) FROM {TENANT_POLICY} WHERE tenant_key = %(tenant_key)s AND paused
         AND COALESCE(paused_until_ms, %(now_ms)s + 1) > %(now_ms)s""",
 }
+_MANY_JOBS: Final = 20_000
+"""Up to so many are passed over as often as the promise wants it, see ``supervision/planner.py``."""
 _READ_WORK: Final = f"SELECT {', '.join(f'({figure})' for figure in _WORK.values())}"
 
 
@@ -68,6 +71,7 @@ class Reading:
     oldest_fire_at_ms: int | None = None
     unconfirmed: int = 0
     pauses: int = 0
+    has_edit_triggers: bool = True
     processes: Sequence[ProcessStatus] = ()
 
 
@@ -99,6 +103,8 @@ class Status:
     processes: Sequence[ProcessStatus]
     unreadable: Sequence[str]
     """A sentence for each tenant whose database did not answer."""
+    slowly_edited: Sequence[str] = ()
+    """A sentence for each tenant whose edits are not noted by triggers."""
 
 
 def is_seen(last_seen_at_ms: int | None, *, now_ms: int, lease_ttl_ms: int) -> bool:
@@ -116,6 +122,7 @@ def read_status(tenants: Iterable[Tenant], *, lease_ttl_ms: int) -> Status:
     statuses: list[TenantStatus] = []
     readings: list[Reading] = []
     unreadable: list[str] = []
+    slowly_edited: list[str] = []
     for tenant in tenants:
         try:
             reading = _read_tenant(tenant)
@@ -124,12 +131,15 @@ def read_status(tenants: Iterable[Tenant], *, lease_ttl_ms: int) -> Status:
             continue
         readings.append(reading)
         statuses.append(assess(tenant.key, reading, lease_ttl_ms=lease_ttl_ms))
+        if reading.jobs and not reading.has_edit_triggers:
+            slowly_edited.append(_explain_passes(tenant, reading.jobs))
     return Status(
         # Without a database to ask, this machine's clock.
         now_ms=max((reading.now_ms for reading in readings), default=round(time.time() * 1000)),
         tenants=statuses,
         processes=_find_live(readings, lease_ttl_ms=lease_ttl_ms),
         unreadable=unreadable,
+        slowly_edited=slowly_edited,
     )
 
 
@@ -186,6 +196,18 @@ def _explain_silence(tenant: TenantStatus) -> str:
     return f"{tenant.holder_id} holds its lease and no longer reports itself"
 
 
+def _explain_passes(tenant: Tenant, jobs: int) -> str:
+    pace = (
+        "as often as 5 % of one core allows; the holder's log says how often that is"
+        if jobs > _MANY_JOBS
+        else "at every poll or nearly"
+    )
+    return (
+        f"Tenant {tenant.key!r}: its edit triggers are missing, so edits are found by passes over all {jobs:,} jobs,"
+        f" {pace}. To install them: manage.py migrate --database={tenant.alias}, as a user who may create triggers."
+    )
+
+
 def _find_live(readings: Iterable[Reading], *, lease_ttl_ms: int) -> list[ProcessStatus]:
     """Return each live process once, as it reported itself last: it may be known to many databases."""
     latest: dict[str, ProcessStatus] = {}
@@ -214,12 +236,14 @@ def _read_tenant(tenant: Tenant) -> Reading:
             leases = session.fetch(_READ_LEASE, parameters)
             processes = session.fetch(_READ_PROCESSES)
             (work,) = session.fetch(_READ_WORK, parameters)
+        has_edit_triggers = find_triggers(session)
     finally:
         session.close()
     lease = dict(zip(_LEASE, leases[0], strict=True)) if leases else {}
     return Reading(
         now_ms=now_ms,
         processes=[_decode_process(row) for row in processes],
+        has_edit_triggers=has_edit_triggers,
         **lease,
         **dict(zip(_WORK, work, strict=True)),
     )

@@ -48,6 +48,15 @@ class JobFlagged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EditsFoundSlowly:
+    """Edits are not noted, and passes over all jobs take too long to be made at every poll."""
+
+    tenant_key: str
+    pause_s: float
+    """Between two passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodeScheduleSynchronised:
     """Jobs were brought in step with the schedule that the project's code holds."""
 
@@ -149,6 +158,7 @@ Event = (
     | TermEnded
     | BatchDispatched
     | JobFlagged
+    | EditsFoundSlowly
     | CodeScheduleSynchronised
     | CodeEntryRefused
     | CodeJobsOrphaned

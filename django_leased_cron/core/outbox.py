@@ -320,6 +320,8 @@ class Outbox(Protocol):
         """Return whether edits are noted by triggers in this database now."""
         ...
 
+    def has_more_jobs_than(self, count: int) -> bool: ...
+
     def write_plans(
         self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None
     ) -> TermLost | None:

@@ -20,7 +20,7 @@ from django.db import Error as DjangoDatabaseError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_leased_cron.database.session import SessionPool
+from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import EDIT, JOB
 from django_leased_cron.edit_triggers import mysql, postgres, sqlite
 from django_leased_cron.edit_triggers.watched import SCHEDULES
@@ -58,9 +58,9 @@ def try_install(alias: str) -> str | None:
     return None
 
 
-def find_triggers(pool: SessionPool) -> bool:
+def find_triggers(reader: SessionPool | Session) -> bool:
     """Return whether the triggers on jobs are there and fire; raises ``StoreError``."""
-    ((found,),) = pool.glance(_VENDORS[pool.dialect.vendor].FIND)
+    ((found,),) = reader.glance(_VENDORS[reader.dialect.vendor].FIND)
     return int(found) >= _TRIGGERS_ON_JOBS
 
 

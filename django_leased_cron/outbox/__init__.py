@@ -110,6 +110,9 @@ class DatabaseOutbox:
     def has_edit_triggers(self) -> bool:
         return self._changes.has_triggers()
 
+    def has_more_jobs_than(self, count: int) -> bool:
+        return self._changes.has_more_jobs_than(count)
+
     def write_plans(
         self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None
     ) -> TermLost | None:

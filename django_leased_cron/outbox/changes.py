@@ -104,6 +104,11 @@ class Changes:
     def has_triggers(self) -> bool:
         return find_triggers(self._pool)
 
+    def has_more_jobs_than(self, count: int) -> bool:
+        sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {JOB} LIMIT %(limit)s) AS first_ones"
+        ((found,),) = self._pool.glance(sql, {"limit": count + 1})
+        return int(found) > count
+
     def _find_jobs(self, session: Session, rows: dict[str, set[int]]) -> set[int]:
         job_ids = set(rows.get("job", ()))
         for kind, sql in self._find_sharers.items():

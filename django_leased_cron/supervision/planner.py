@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from django_leased_cron.core.clock import BootTime, Clock, later
-from django_leased_cron.core.events import Emit, JobFlagged
+from django_leased_cron.core.events import EditsFoundSlowly, Emit, JobFlagged
 from django_leased_cron.core.outbox import (
     ChangedJob,
     ChangeKind,
@@ -23,6 +23,9 @@ _AT_ONCE = 500
 _NOTES_AT_ONCE = 5000
 _SHARE_OF_TIME = 0.05
 """A pass over many jobs is repeated only as often as this share of one core allows."""
+_MANY_JOBS = 20_000
+"""Up to so many an edit is to be noticed within a poll and :data:`_NOTICED_BESIDE_POLL_S` all the same."""
+_NOTICED_BESIDE_POLL_S = 1.0
 _SAFETY_PASS_S = 60.0
 """How often all jobs are passed over although triggers note the edits: for what triggers do not see."""
 
@@ -51,6 +54,7 @@ class Planner:
         self._flags: dict[int, PlanWrite] = {}
         self._edits_are_noted = False
         self._is_first_pass = True
+        self._has_told_of_pauses = False
         self._pass_due_at = self._look_due_at = clock.boot_time()
 
     @property
@@ -97,6 +101,8 @@ class Planner:
             changes = self._outbox.find_changes(
                 after_job_id=self._after_job_id, limit=_AT_ONCE, with_flagged=self._is_first_pass
             )
+            # Only looking: what planning takes says nothing of the next pass.
+            self._pass_took_s += self._clock.boot_time() - started_at
         else:
             notes = self._outbox.find_noted_changes(limit=_NOTES_AT_ONCE)
             changes = notes.changes
@@ -107,7 +113,7 @@ class Planner:
             return lost
         self._flags.clear()
         if notes is None:
-            self._schedule_next_pass(changes, started_at=started_at)
+            self._schedule_next_pass(changes)
         elif notes.note_ids:
             if notes.everything:
                 self.hurry()
@@ -136,9 +142,8 @@ class Planner:
                 self._emit(JobFlagged(tenant_key=self._term.tenant_key, job_id=write.job_id, error=write.error))
         return None
 
-    def _schedule_next_pass(self, changes: Sequence[ChangedJob], *, started_at: BootTime) -> None:
+    def _schedule_next_pass(self, changes: Sequence[ChangedJob]) -> None:
         at = self._clock.boot_time()
-        self._pass_took_s += at - started_at
         if len(changes) >= _AT_ONCE:
             self._after_job_id = max(change.job_id for change in changes)
             self._pass_due_at = at
@@ -146,7 +151,20 @@ class Planner:
         self._is_first_pass = False
         # And if it was that of a tenant's first term: a job that appears from now on fires for nothing past.
         self._planning = replace(self._planning, goes_on_from_last_run=False)
-        shortest_s = _SAFETY_PASS_S if self._edits_are_noted else self._poll_interval_s
-        self._pass_due_at = later(at, max(shortest_s, self._pass_took_s / _SHARE_OF_TIME))
+        self._pass_due_at = later(at, self._find_pause_s(self._pass_took_s))
         self._after_job_id = 0
         self._pass_took_s = 0.0
+
+    def _find_pause_s(self, pass_took_s: float) -> float:
+        """Return how long to rest after a pass."""
+        allowed_s = pass_took_s / _SHARE_OF_TIME
+        if self._edits_are_noted:
+            return max(_SAFETY_PASS_S, allowed_s)
+        # What is edited right after a pass has read it waits for the rest of that pass, the pause, and the next pass.
+        promised_s = self._poll_interval_s + _NOTICED_BESIDE_POLL_S - 2 * pass_took_s
+        if allowed_s <= promised_s or not self._outbox.has_more_jobs_than(_MANY_JOBS):
+            return max(self._poll_interval_s, min(allowed_s, promised_s))
+        if not self._has_told_of_pauses:
+            self._has_told_of_pauses = True
+            self._emit(EditsFoundSlowly(tenant_key=self._term.tenant_key, pause_s=allowed_s))
+        return max(self._poll_interval_s, allowed_s)

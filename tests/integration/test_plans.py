@@ -252,6 +252,13 @@ def test_passes_go_on_where_the_last_part_ended(bench: SchedulingBench) -> None:
     assert [change.job_id for change in [*first, *second]] == [job.pk for job in jobs]
 
 
+def test_jobs_are_counted_no_further_than_asked(bench: SchedulingBench) -> None:
+    """Whether there are many of them decides how often all are passed over."""
+    for _ in range(3):
+        bench.every(60)
+    assert [bench.outbox().has_more_jobs_than(count) for count in (1, 2, 3, 4)] == [True, True, False, False]
+
+
 def test_open_transaction_on_one_job_stops_nobody(bench: SchedulingBench) -> None:
     """Its run is made up later; every other job's is recorded at once."""
     if bench.alias == "sqlite":

@@ -13,6 +13,7 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from freezegun import freeze_time
 from pytest_django import Settings
 
+from django_leased_cron import edit_triggers
 from django_leased_cron import status as status_module
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess, TenantPolicy
 from django_leased_cron.tenants import Tenant
@@ -97,7 +98,9 @@ def report(alias: str, holder_id: str, *, seen_ago_ms: int) -> None:
 
 def plan(alias: str, *fires_in_ms: int, jitter_ms: int = 0) -> None:
     """Create jobs that fire at these times from now; due ``jitter_ms`` earlier."""
-    schedule = IntervalSchedule.objects.using(alias).create(every=1, period="days")
+    # In bulk: what django-celery-beat notes of a save goes to the default database.
+    IntervalSchedule.objects.using(alias).bulk_create([IntervalSchedule(every=1, period="days")])
+    schedule = IntervalSchedule.objects.using(alias).get()
     for number, fire_in_ms in enumerate(fires_in_ms):
         job = PeriodicTask(name=f"job {number}", task="t", interval=schedule)
         PeriodicTask.objects.using(alias).bulk_create([job])
@@ -277,3 +280,19 @@ def test_wrong_setting_is_a_configuration_error(settings: Settings) -> None:
     settings.LEASED_CRON = {"LEASE_TLL": 30}
     code, _, complaint = fail("--check")
     assert (code, "LEASE_TTL" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize(("many", "pace"), [(2, "at every poll"), (1, "as often as 5 % of one core allows")])
+def test_missing_edit_triggers_are_shown(alias: str, monkeypatch: pytest.MonkeyPatch, many: int, pace: str) -> None:
+    """To people, with what to do; scripts get what they always got."""
+    monkeypatch.setattr(status_module, "_MANY_JOBS", many)
+    plan(alias, SECOND, SECOND)
+    assert "edit triggers" not in run()
+    edit_triggers.uninstall(connections[alias])
+    try:
+        shown, document = run(), json.loads(run("--json"))
+    finally:
+        edit_triggers.install(connections[alias])
+    assert f"edits are found by passes over all 2 jobs, {pace}" in shown
+    assert f"manage.py migrate --database={alias}" in shown
+    assert document["tenants"][0].keys() == NOBODY.keys()

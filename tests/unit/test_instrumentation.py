@@ -18,6 +18,7 @@ from django_leased_cron.instrumentation import NAMES, ensure_handler, log_event,
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(Event)
 EXAMPLES: dict[str, object] = {
     "int": 3,
+    "float": 1.5,
     "str": "acme",
     "Sequence[str]": ("nightly", "hourly"),
     "TakeoverReason": TakeoverReason.RESCUE,

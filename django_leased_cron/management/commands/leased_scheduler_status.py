@@ -52,7 +52,7 @@ class Command(BaseCommand):
         if status.unreadable or (options["check"] and problems):
             raise CommandError("\n".join(problems), returncode=FOUND)
         if not options["json"]:
-            self.stdout.write("\n" + ("\n".join(problems) or _NO_PROBLEMS))
+            self.stdout.write("\n" + "\n".join([*(problems or [_NO_PROBLEMS]), *status.slowly_edited]))
 
 
 def _as_json(status: Status) -> str:

@@ -46,6 +46,7 @@ class InMemoryOutbox:
         changes: what the comparison of rows and plans is to find, until a plan is written for it.
         notes_edits: whether triggers note edits.
         noted_jobs: the jobs of ``changes`` that they have noted.
+        job_count: how many jobs there are for all that the planner can see.
         written: the plans that were written.
         occurrences: the outbox, by id.
         runs: what django-celery-beat's rows were told.
@@ -62,6 +63,7 @@ class InMemoryOutbox:
         self.changes: list[ChangedJob] = []
         self.notes_edits = False
         self.noted_jobs: set[int] = set()
+        self.job_count = 1
         self.written: list[PlanWrite] = []
         self.occurrences: dict[int, Occurrence] = {}
         self.runs: list[JobRun] = []
@@ -171,6 +173,9 @@ class InMemoryOutbox:
 
     def has_edit_triggers(self) -> bool:
         return self.notes_edits
+
+    def has_more_jobs_than(self, count: int) -> bool:
+        return self.job_count > count
 
     def write_plans(
         self, writes: Sequence[PlanWrite], *, term: TermKey, predecessors_adoptable_in_ms: int | None

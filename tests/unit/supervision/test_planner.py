@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from django_leased_cron.core.events import JobFlagged
+from django_leased_cron.core.events import EditsFoundSlowly, JobFlagged
 from django_leased_cron.core.occurrence import SkipReason
 from django_leased_cron.core.outbox import ChangedJob, ChangeKind, JobRun, NotedChanges, TermKey, TermLost
 from django_leased_cron.core.planning import Planning, flag_planned
@@ -18,6 +18,7 @@ from tests.unit.core.job_rows import daily_at
 from tests.unit.supervision.process import HOURLY, TENANT, TIMING, Process
 
 POLL_S = TIMING.poll_interval_s
+MANY_JOBS = 20_000
 
 
 def start(process: Process, *, first_term: bool = False) -> Planner:
@@ -103,14 +104,52 @@ def test_long_pass_goes_on_where_it_stopped(process: Process) -> None:
 def test_pass_takes_no_more_than_its_share_of_a_core(process: Process, took_s: float, rest_s: float) -> None:
     """5 %: over many jobs it is repeated less often."""
     planner = start(process)
+    process.outbox.job_count = MANY_JOBS + 1
     process.outbox.acts.seconds["find_changes"] = took_s
     run(planner, process)
     assert wait_s(planner, process) == pytest.approx(rest_s)
 
 
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.02, POLL_S), (0.2, POLL_S + 0.6), (1.0, POLL_S)])
+def test_edit_of_one_of_few_jobs_is_noticed_in_time_whatever_a_pass_takes(
+    process: Process, took_s: float, rest_s: float
+) -> None:
+    """Up to 20,000 the promise counts more than the share: pass, rest and pass are a poll and a second."""
+    planner = start(process)
+    process.outbox.job_count = MANY_JOBS
+    process.outbox.acts.seconds["find_changes"] = took_s
+    run(planner, process)
+    assert wait_s(planner, process) == pytest.approx(rest_s)
+    assert process.events.of(EditsFoundSlowly) == []
+
+
+def test_pauses_that_delay_edits_are_told_once_a_term(process: Process) -> None:
+    """With the measured one; not where triggers note the edits anyway."""
+    planner = start(process)
+    process.outbox.job_count = MANY_JOBS + 1
+    process.outbox.acts.seconds["find_changes"] = 0.5
+    for _ in range(2):
+        run(planner, process)
+        process.clock.advance(wait_s(planner, process))
+    [told] = process.events.of(EditsFoundSlowly)
+    assert told.pause_s == pytest.approx(10)
+    run(noting(process), process)
+    assert process.events.of(EditsFoundSlowly) == [told]
+
+
+def test_what_planning_takes_makes_no_pause(process: Process) -> None:
+    """The first pass ever plans all jobs; the next one only looks at them."""
+    planner = start(process)
+    process.outbox.acts.seconds["write_plans"] = 30.0
+    process.outbox.changes = [changed()]
+    run(planner, process)
+    assert wait_s(planner, process) == POLL_S
+
+
 def test_all_parts_of_a_pass_count_as_one(process: Process) -> None:
     """Three parts of a second each: a minute of rest."""
     planner = start(process)
+    process.outbox.job_count = MANY_JOBS + 1
     process.outbox.acts.seconds["find_changes"] = 1.0
     process.outbox.changes = [changed(job_id) for job_id in range(1, 1101)]
     for _ in range(3):
