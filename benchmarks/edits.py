@@ -122,9 +122,10 @@ def main() -> int:
     setup_test_environment()  # the admin's forms are read from what its pages were made of
     make_tables()
     try:
-        seed(jobs, sharing=SHARING)
+        seeded = jobs - rounds * SHARING
+        seed(seeded, sharing=SHARING)
         with running_scheduler():
-            wait_until_planned(jobs)
+            wait_until_planned(seeded)
             settle()
             for name, edit in PATHS.items():
                 with victims(rounds) as groups:

@@ -21,10 +21,10 @@ from django_leased_cron.core.database_clock import DatabaseClockEstimate
 from django_leased_cron.core.events import Emit, Event
 from django_leased_cron.core.lease import ProcessReport
 from django_leased_cron.core.publication import Publisher
-from django_leased_cron.database import build_dialect
+from django_leased_cron.database import build_dialect, find_storage_zone
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.lease_store import build_lease_store, build_wake_ups
-from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
+from django_leased_cron.outbox import DatabaseOutbox
 from django_leased_cron.publishing import build_publisher
 from django_leased_cron.solar import build_solar_calculator
 from django_leased_cron.supervision.confirmer import Confirmer

@@ -12,7 +12,14 @@ from django_leased_cron.core.message import check_message
 from django_leased_cron.core.occurrence import SkipReason
 from django_leased_cron.core.outbox import ChangedJob, ChangeKind, PlanWrite
 from django_leased_cron.core.planning_inputs import PlanningInputs
-from django_leased_cron.core.schedule import JobSchedule, first_due, has_same_timetable, next_due, parse_instant
+from django_leased_cron.core.schedule import (
+    JobSchedule,
+    first_due,
+    has_same_timetable,
+    next_due,
+    parse_instant,
+    reading_ms,
+)
 from django_leased_cron.core.schedule import parse_schedule as _parse_schedule
 from django_leased_cron.core.solar import SolarCalculator
 from django_leased_cron.exceptions import MalformedJobError
@@ -87,7 +94,9 @@ class Planning:
         schedule = self.parse(change.inputs)
         check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
         last_run_at_ms = self._read_instant("last_run_at", change.last_run_at)
-        known_run_at_ms = now_ms if last_run_at_ms is None else last_run_at_ms
+        known_run_at_ms = reading_ms(
+            now_ms if last_run_at_ms is None else last_run_at_ms, storage_zone=self.storage_zone
+        )
         return _write(
             change,
             because=SkipReason.RESCHEDULED,

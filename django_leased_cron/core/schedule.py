@@ -37,6 +37,8 @@ _SHORTEST_INTERVAL_MS: Final = 1000
 _DEGREES: Final = Decimal("0.000001")  # as the column has it; each database writes trailing zeros its own way
 _BOOLEANS: Final = {"0": False, "f": False, "false": False, "1": True, "t": True, "true": True}
 _KINDS: Final = ("interval", "crontab", "solar", "clocked")
+ZONE_MARK: Final = " @"
+"""Between an instant and the zone on whose clocks it was stored, where that is not UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +199,21 @@ def _parse_optional_instant(inputs: PlanningInputs, column: str, *, storage_zone
 
 def parse_instant(column: str, text: str, *, storage_zone: tzinfo) -> int:
     """Return an instant that the database wrote as text, in milliseconds; ``MalformedJobError`` for anything else."""
+    stamp, is_marked, zone = text.partition(ZONE_MARK)
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError as exc:
+        at = datetime.fromisoformat(stamp)
+        storage_zone = ZoneInfo(zone) if is_marked else storage_zone
+    except (LookupError, ValueError, OSError) as exc:
         raise MalformedJobError(column, text, "must be a date and time, YYYY-MM-DD HH:MM:SS") from exc
     if at.tzinfo is None:
         at = at.replace(tzinfo=storage_zone)
     return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+def reading_ms(at_ms: int, *, storage_zone: tzinfo) -> int:
+    """Return what an instant reads like in the database: in milliseconds, its text taken for UTC."""
+    at = _EPOCH + timedelta(milliseconds=at_ms)
+    return at_ms + (at.astimezone(storage_zone).utcoffset() or timedelta(0)) // timedelta(milliseconds=1)
 
 
 def _parse_boolean(inputs: PlanningInputs, column: str) -> bool:

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
+
 from django.db import connections
+from django.utils import timezone
 
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.mysql import MySQLDialect
@@ -14,6 +17,19 @@ from django_leased_cron.database.sqlite import SQLiteDialect
 from django_leased_cron.exceptions import ConfigurationError
 
 SUPPORTED_VENDORS = ("postgresql", "mysql", "sqlite")
+
+
+def find_storage_zone(alias: str) -> tzinfo:
+    """Return the zone in which the database's date-time text is to be read.
+
+    PostgreSQL's columns know their instants, and the planning inputs show them in UTC; the others store what Django
+    gives them: UTC, or local time where ``USE_TZ`` is off.
+    """
+    connection = connections[alias]
+    if connection.vendor == "postgresql":
+        return UTC
+    # The connection's zone is None where USE_TZ is off.
+    return connection.timezone or timezone.get_default_timezone()
 
 
 def build_dialect(alias: str) -> Dialect:
@@ -27,9 +43,9 @@ def build_dialect(alias: str) -> Dialect:
         case "postgresql":
             return PostgresDialect()
         case "sqlite":
-            return SQLiteDialect()
+            return SQLiteDialect(storage_zone=str(find_storage_zone(alias)))
         case "mysql":
-            return MySQLDialect()
+            return MySQLDialect(storage_zone=str(find_storage_zone(alias)))
         case vendor:
             supported = ", ".join(SUPPORTED_VENDORS)
             problem = f"database {alias!r}: vendor {vendor!r} is not supported (supported: {supported})"

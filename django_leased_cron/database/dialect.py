@@ -68,7 +68,11 @@ class Dialect(Protocol):
         ...
 
     def instant_text(self, column: str) -> str:
-        """Return a date-time column as text that depends on no session setting; never fails, whatever it holds."""
+        """Return a date-time column as text that depends on no session setting; never fails, whatever it holds.
+
+        Local time comes with its zone (``2026-06-01 12:00:00 @Asia/Tokyo``): where a project without ``USE_TZ`` moves
+        to another zone its rows mean other instants, and are to be planned anew.
+        """
         ...
 
     def number_text(self, column: str) -> str:

@@ -23,6 +23,7 @@ _IDLE_CONNECTION = "wait_timeout = 2"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MySQLDialect:
     vendor: str = "mysql"
+    storage_zone: str = "UTC"
     # UTC_TIMESTAMP, because UNIX_TIMESTAMP(NOW()) is ambiguous in the autumn fold of the session's zone. It stands
     # still within a statement, at its start: stale is the safe direction.
     now_ms: str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)"
@@ -63,7 +64,8 @@ class MySQLDialect:
         return f"CONCAT_WS('{separator}', {joined})"
 
     def instant_text(self, column: str) -> str:
-        return f"CAST({column} AS CHAR)"
+        text = f"CAST({column} AS CHAR)"
+        return text if self.storage_zone == "UTC" else f"CONCAT({text}, ' @{self.storage_zone}')"
 
     def number_text(self, column: str) -> str:
         return f"CAST({column} AS CHAR)"

@@ -17,6 +17,7 @@ from django_leased_cron.database.dialect import Columns
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SQLiteDialect:
     vendor: str = "sqlite"
+    storage_zone: str = "UTC"
     # 'now' stands still within a statement, so its two readings agree; unixepoch('subsec') would need 3.42.
     now_ms: str = (
         "(CAST(strftime('%%s', 'now') AS INTEGER) * 1000 + CAST(substr(strftime('%%f', 'now'), 4, 3) AS INTEGER))"
@@ -59,7 +60,8 @@ class SQLiteDialect:
 
     def instant_text(self, column: str) -> str:
         # CAST, because the driver parses a bare column of this type and fails on what it cannot read.
-        return f"CAST({column} AS TEXT)"
+        text = f"CAST({column} AS TEXT)"
+        return text if self.storage_zone == "UTC" else f"{text} || ' @{self.storage_zone}'"
 
     def number_text(self, column: str) -> str:
         return f"CAST({column} AS TEXT)"

@@ -11,10 +11,10 @@ from datetime import tzinfo
 from typing import Any, Final
 
 from django_leased_cron.core.recurrence import END_MS
+from django_leased_cron.database import find_storage_zone
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, STATE, TENANT_POLICY
 from django_leased_cron.job_tools.tenant_sessions import open_sessions, read_clock
-from django_leased_cron.outbox import find_storage_zone
 from django_leased_cron.outbox.job_rows import JOB_WITH_SCHEDULE, planning_inputs
 from django_leased_cron.tenants import Tenant
 

@@ -7,7 +7,7 @@ statement of everything; ``claims.py``, ``adoptions.py``, ``confirms.py`` and ``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connections
@@ -29,6 +29,7 @@ from django_leased_cron.core.outbox import (
     Window,
 )
 from django_leased_cron.core.planning_inputs import FORMAT
+from django_leased_cron.database import find_storage_zone
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.database.tables import JOB_POLICY, OCCURRENCE, STATE
 from django_leased_cron.outbox.adoptions import AdoptionStatements
@@ -36,21 +37,7 @@ from django_leased_cron.outbox.changes import Changes
 from django_leased_cron.outbox.claims import ClaimTransaction
 from django_leased_cron.outbox.confirms import Confirmation
 from django_leased_cron.outbox.guard import LeaseGuard
-from django_leased_cron.outbox.job_rows import find_run_slack_ms
 from django_leased_cron.outbox.plans import Plans
-
-
-def find_storage_zone(alias: str) -> tzinfo:
-    """Return the zone in which the database's date-time text is to be read.
-
-    PostgreSQL's columns know their instants, and the planning inputs show them in UTC; the others store what Django
-    gives them: UTC, or local time where ``USE_TZ`` is off.
-    """
-    connection = connections[alias]
-    if connection.vendor == "postgresql":
-        return UTC
-    # The connection's zone is None where USE_TZ is off.
-    return connection.timezone or timezone.get_default_timezone()
 
 
 class DatabaseOutbox:
@@ -58,12 +45,11 @@ class DatabaseOutbox:
 
     def __init__(self, pool: SessionPool, *, lease_ttl_ms: int, missed_after_ms: int, catch_up: CatchUp) -> None:
         guard = LeaseGuard(pool.dialect, lease_ttl_ms=lease_ttl_ms)
-        run_slack_ms = find_run_slack_ms(find_storage_zone(pool.alias), now=timezone.now())
         self._pool = pool
         self._adoptions = AdoptionStatements(pool.dialect, catch_up=catch_up, missed_after_ms=missed_after_ms)
-        self._claims = ClaimTransaction(pool, guard, self._adoptions, run_slack_ms=run_slack_ms)
+        self._claims = ClaimTransaction(pool, guard, self._adoptions, storage_zone=find_storage_zone(pool.alias))
         self._confirms = Confirmation(pool, guard, stored_instant=self._stored_instant)
-        self._changes = Changes(pool, run_slack_ms=run_slack_ms)
+        self._changes = Changes(pool)
         self._plans = Plans(pool, guard)
         planned = f"""SELECT s.job_id, s.next_due_at_ms, s.fire_at_ms, s.inputs, COALESCE(jp.catch_up, '') AS catch_up,
             jp.catch_up_window_s, jp.jitter_s, COALESCE(jp.delivery, '') AS delivery,
@@ -128,7 +114,8 @@ class DatabaseOutbox:
         """Return an instant the way Django stores one in this database."""
         at = datetime.fromtimestamp(at_ms // 1000, UTC) + timedelta(milliseconds=at_ms % 1000)
         connection = connections[self._pool.alias]
-        if connection.timezone is None:
+        # Not where the column knows instants: of a local time that the clocks repeat it would take the later one.
+        if connection.timezone is None and find_storage_zone(self._pool.alias) is not UTC:
             at = timezone.make_naive(at, timezone.get_default_timezone())
         return connection.ops.adapt_datetimefield_value(at)
 

@@ -26,11 +26,10 @@ _MOST_JOBS: Final = 500
 class Changes:
     """Reads what one tenant's planner must look at."""
 
-    def __init__(self, pool: SessionPool, *, run_slack_ms: int) -> None:
+    def __init__(self, pool: SessionPool) -> None:
         dialect = pool.dialect
         self._pool = pool
         self._dialect = dialect
-        self._run_slack_ms = run_slack_ms
         inputs, digest = planning_inputs(dialect), message_digest(dialect)
         # The order of the cases: what an enabled job lacks most comes first. ELSE '' is what WHERE leaves out.
         kind = f"""CASE WHEN NOT p.enabled THEN CASE WHEN s.inputs <> '' THEN 'disabled' ELSE '' END
@@ -75,7 +74,6 @@ class Changes:
                 "limit": limit,
                 "after": after_job_id,
                 "with_flagged": with_flagged,
-                "run_slack_ms": self._run_slack_ms,
             }
             changed = [_decode(row) for row in session.fetch(self._find_changes, parameters)]
             orphans = [] if len(changed) == limit else session.fetch(self._find_orphans, {"limit": limit})
@@ -121,7 +119,6 @@ class Changes:
             "limit": len(job_ids),
             "job_ids": self._dialect.id_list(job_ids),
             "with_flagged": False,
-            "run_slack_ms": self._run_slack_ms,
         }
         changed = [_decode(row) for row in session.fetch(self._find_noted_changes, parameters)]
         return [*changed, *(_decode_orphan(row) for row in session.fetch(self._find_noted_orphans, parameters))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from typing import Any
 
 from django_leased_cron.core.database_clock import is_plausible
@@ -23,13 +24,14 @@ from django_leased_cron.core.outbox import (
     TermLost,
     UnconfirmedClaim,
 )
+from django_leased_cron.core.schedule import reading_ms
 from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE, TENANT_POLICY
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseClockError, StoreError
 from django_leased_cron.outbox.adoptions import AdoptionStatements
 from django_leased_cron.outbox.guard import LeaseGuard
-from django_leased_cron.outbox.job_rows import SCHEDULE_JOINS, planning_inputs, run_by_other
+from django_leased_cron.outbox.job_rows import SCHEDULE_JOINS, later_known_run, planning_inputs, run_by_other
 from django_leased_cron.outbox.rows import claimed_row, encode_rows, insert_occurrences, skipped_row
 
 _TO_PLANNER = "planner"
@@ -64,13 +66,13 @@ class ClaimTransaction:
         guard: LeaseGuard,
         adoptions: AdoptionStatements,
         *,
-        run_slack_ms: int,
+        storage_zone: tzinfo,
     ) -> None:
         dialect = pool.dialect
         self._pool = pool
         self._guard = guard
         self._dialect = dialect
-        self._run_slack_ms = run_slack_ms
+        self._storage_zone = storage_zone
         self._adoptions = adoptions
         now = dialect.now_ms
         self._read_clock = f"""SELECT {now}, (SELECT COUNT(*) FROM {TENANT_POLICY}
@@ -86,7 +88,7 @@ class ClaimTransaction:
                 "next_due_at_ms": "r.next_due_at_ms",
                 "fire_at_ms": "r.next_fire_at_ms",
                 "last_due_at_ms": "COALESCE(r.last_due_at_ms, t.last_due_at_ms)",
-                "known_run_at_ms": "COALESCE(r.known_run_at_ms, t.known_run_at_ms)",
+                "known_run_at_ms": later_known_run("r.known_run_at_ms"),
                 "inputs": "CASE WHEN r.keep_inputs = 1 THEN t.inputs ELSE '' END",
             },
             where="t.job_id = r.job_id AND t.next_due_at_ms = r.planned_due_at_ms",
@@ -96,7 +98,8 @@ class ClaimTransaction:
             SET state = 'claimed', epoch = %(epoch)s, attempt = 1, claimed_at_ms = %(now_ms)s
             WHERE state = 'requested' AND {dialect.any_of("id", "ids")}"""
         # The confirm will set their jobs' last_run_at to this claim's time, which is ours and no other scheduler's.
-        self._note_runs = f"""UPDATE {STATE} SET known_run_at_ms = %(now_ms)s WHERE job_id IN (
+        self._note_runs = f"""UPDATE {STATE} AS t
+            SET known_run_at_ms = {later_known_run("%(known_run_at_ms)s")} WHERE job_id IN (
             SELECT o.job_id FROM {OCCURRENCE} AS o
             WHERE o.state = 'claimed' AND o.epoch = %(epoch)s AND o.claimed_at_ms = %(now_ms)s)"""
         # After COMMIT. A row of this epoch that is not in hand is new: its claim time is this transaction's.
@@ -139,7 +142,9 @@ class ClaimTransaction:
         if adoptions:
             locked = self._adoptions.run(session, adoptions, epoch=term.epoch, now_ms=now_ms)
         if order.requested or adoptions:
-            session.execute(self._note_runs, {"epoch": term.epoch, "now_ms": now_ms})
+            known_run_at_ms = reading_ms(now_ms, storage_zone=self._storage_zone)
+            parameters = {"epoch": term.epoch, "now_ms": now_ms, "known_run_at_ms": known_run_at_ms}
+            session.execute(self._note_runs, parameters)
         self._guard.move_owed(session, term, predecessors_adoptable_in_ms=order.predecessors_adoptable_in_ms)
         return ClaimReply(
             now_ms=now_ms,
@@ -171,8 +176,8 @@ class ClaimTransaction:
         parameters = {
             "job_ids": self._dialect.id_list(by_job),
             "now_ms": now_ms,
-            "run_slack_ms": self._run_slack_ms,
         }
+        known_run_at_ms = reading_ms(now_ms, storage_zone=self._storage_zone)
         for job_id, next_due_at_ms, fire_at_ms, verdict in session.fetch(self._examine, parameters):
             advance = by_job[job_id]
             if next_due_at_ms != advance.planned_due_at_ms or fire_at_ms > now_ms:
@@ -181,7 +186,7 @@ class ClaimTransaction:
                 decision.left_to_planner.append(job_id)
                 continue
             reason = SkipReason(verdict) if verdict else SkipReason.PAUSED if paused else None
-            _apply(decision, advance, reason, now_ms=now_ms, epoch=epoch)
+            _apply(decision, advance, reason, now_ms=now_ms, known_run_at_ms=known_run_at_ms, epoch=epoch)
         return decision
 
 
@@ -208,7 +213,15 @@ def _examine(dialect: Dialect) -> str:
         WHERE {dialect.any_of("s.job_id", "job_ids")}"""
 
 
-def _apply(decision: _Decision, advance: Advance, reason: SkipReason | None, *, now_ms: int, epoch: int) -> None:
+def _apply(
+    decision: _Decision,
+    advance: Advance,
+    reason: SkipReason | None,
+    *,
+    now_ms: int,
+    known_run_at_ms: int,
+    epoch: int,
+) -> None:
     """Turn one advance into rows; with a reason, all its slots are skipped."""
     job_id = advance.job_id
     unplanned = reason in _UNPLANNING
@@ -245,7 +258,7 @@ def _apply(decision: _Decision, advance: Advance, reason: SkipReason | None, *, 
             "next_due_at_ms": None if unplanned else advance.next_due_at_ms,
             "next_fire_at_ms": None if unplanned else advance.next_fire_at_ms,
             "last_due_at_ms": max(slots, default=None),
-            "known_run_at_ms": now_ms if advance.fires and reason is None else None,
+            "known_run_at_ms": known_run_at_ms if advance.fires and reason is None else None,
             "keep_inputs": 0 if unplanned else 1,
         }
     )

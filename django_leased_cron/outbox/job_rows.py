@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from django_leased_cron.core.planning_inputs import COLUMNS, SEPARATOR
@@ -17,8 +16,8 @@ JOB_WITH_SCHEDULE: Final = f"""{JOB} AS p
     LEFT JOIN django_celery_beat_clockedschedule AS cl ON cl.id = p.clocked_id"""
 SCHEDULE_JOINS: Final = JOB_WITH_SCHEDULE.split("\n", 1)[1]
 
-_SLACK: Final = timedelta(seconds=1)
-_SLACK_OF_LOCAL_TIME: Final = timedelta(hours=3)
+_SLACK_MS: Final = 1000
+"""Some databases round fractions of a second."""
 _TEXT, _NUMBER, _INSTANT = "text", "number", "instant"
 _SOURCES: Final = {
     "interval_id": ("p.interval_id", _NUMBER),
@@ -62,19 +61,16 @@ def message_digest(dialect: Dialect) -> str:
 def run_by_other(dialect: Dialect) -> str:
     """Return the condition that another scheduler fired a job since this app last wrote or saw its ``last_run_at``.
 
-    ``%(run_slack_ms)s`` says by how much it must be newer, see :func:`find_run_slack_ms`.
+    Both are what the column reads like, so that neither a zone nor a change of the project's zone is in it.
     """
     last_run = dialect.instant_ms("p.last_run_at")
-    return f"COALESCE({last_run} > s.known_run_at_ms + %(run_slack_ms)s, false)"
+    return f"COALESCE({last_run} > s.known_run_at_ms + {_SLACK_MS}, false)"
 
 
-def find_run_slack_ms(storage_zone: tzinfo, *, now: datetime) -> int:
-    """Return what a stored ``last_run_at``, read as UTC, may be ahead of the true one without meaning anything.
+def later_known_run(row: str) -> str:
+    """Return the expression for a plan's ``known_run_at_ms`` that is never set back.
 
-    A second for databases that drop fractions. Where local time is stored: its offset too, and hours for offsets that
-    changed since the row was written; a false alarm there would put the job off for ever, a missed one lets catch-up
-    repeat one firing.
+    Neither is ``last_run_at``, though clocks are in autumn, and where a project moves to another zone.
     """
-    offset = now.astimezone(storage_zone).utcoffset() or timedelta(0)
-    slack = _SLACK if storage_zone is UTC else offset + _SLACK_OF_LOCAL_TIME
-    return slack // timedelta(milliseconds=1)
+    return f"""CASE WHEN t.known_run_at_ms > {row} THEN t.known_run_at_ms
+        ELSE COALESCE({row}, t.known_run_at_ms) END"""

@@ -13,6 +13,7 @@ from django_leased_cron.core.planning_inputs import FORMAT
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STATE
 from django_leased_cron.outbox.guard import LeaseGuard
+from django_leased_cron.outbox.job_rows import later_known_run
 from django_leased_cron.outbox.rows import encode_rows, insert_occurrences, skipped_row
 
 _PLAN = {
@@ -52,7 +53,7 @@ class Plans:
                 " ELSE %(now_ms)s END",
                 "next_due_at_ms": "r.next_due_at_ms",
                 "fire_at_ms": "r.fire_at_ms",
-                "known_run_at_ms": "COALESCE(r.known_run_at_ms, t.known_run_at_ms)",
+                "known_run_at_ms": later_known_run("r.known_run_at_ms"),
                 "inputs": "r.inputs",
                 "inputs_format": str(FORMAT),
                 "error": "r.error",

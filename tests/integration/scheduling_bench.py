@@ -25,10 +25,10 @@ from django_leased_cron.core.outbox import (
     TermLost,
 )
 from django_leased_cron.core.planning import Planning
-from django_leased_cron.database import build_dialect
+from django_leased_cron.database import build_dialect, find_storage_zone
 from django_leased_cron.database.session import SessionPool
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease
-from django_leased_cron.outbox import DatabaseOutbox, find_storage_zone
+from django_leased_cron.outbox import DatabaseOutbox
 from django_leased_cron.solar import build_solar_calculator
 
 NOW_MS: Final = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC, a Friday
