@@ -7,6 +7,8 @@
 ``EXAMPLE_QUEUE``         the queue of its tasks
 ``EXAMPLE_LEASED_CRON``   the dict ``LEASED_CRON`` as JSON
 ``EXAMPLE_LOG_LEVEL``     ``DEBUG``, ``INFO``, …
+``EXAMPLE_TIME_ZONE``     the project's and Celery's; UTC if left out
+``EXAMPLE_USE_TZ``        ``0``: local time is stored
 ========================  ============================================================================
 """
 
@@ -24,8 +26,8 @@ SECRET_KEY = "only-an-example"  # noqa: S105 - guards nothing
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 ROOT_URLCONF = "example_project.urls"
-USE_TZ = True
-TIME_ZONE = "UTC"
+USE_TZ = os.environ.get("EXAMPLE_USE_TZ", "1") == "1"
+TIME_ZONE = os.environ.get("EXAMPLE_TIME_ZONE", "UTC")
 STATIC_URL = "static/"
 
 INSTALLED_APPS = [

@@ -107,21 +107,25 @@ class Fleet:
             supervisor.wait_for_line("Ready as", within_s=_START_S)
         return supervisors
 
-    def start_supervisor(self) -> Process:
+    def start_supervisor(self, **environment: str) -> Process:
         """Start one, and do not wait."""
         number = sum(process.name.startswith("supervisor") for process in self._processes) + 1
-        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"])
+        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"], **environment)
 
     def add_jobs(self, count: int) -> Jobs:
         """Add jobs of one second; return them with an instant from which on every second of each counts."""
-        jobs = self.prepare_jobs(count)
+        return self.wait_until_planned(self.prepare_jobs(count))
+
+    def wait_until_planned(self, jobs: Jobs) -> Jobs:
+        """Return the jobs with the due time that a scheduler has given them."""
         states = JobState.objects.using(self.database.alias).filter(job__in=jobs.ids)
 
         def find() -> Sequence[int] | None:
             planned = [state.next_due_at_ms for state in states.all() if state.next_due_at_ms is not None]
-            return planned if len(planned) == count else None
+            return planned if len(planned) == len(jobs.ids) else None
 
-        return replace(jobs, first_due_ms=max(wait_until(find, f"{count} jobs to be planned", within_s=_SETTLE_S)))
+        what = f"{len(jobs.ids)} jobs to be planned"
+        return replace(jobs, first_due_ms=max(wait_until(find, what, within_s=_SETTLE_S)))
 
     def prepare_jobs(self, count: int) -> Jobs:
         """Add jobs of one second that nobody schedules yet, so it is not known when they first come due."""
