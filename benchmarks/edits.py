@@ -135,6 +135,7 @@ def main() -> int:
                 with victims(rounds) as groups:
                     measure_path(name, PATHS[name], groups, jobs=jobs, goal_ms=goal_ms, remark=", without triggers")
         empty()
+        settle()
         with running_scheduler():
             measure_path(TRUNCATE, EDITS[TRUNCATE], create_one_by_one(rounds), jobs=SHARING, goal_ms=notified_ms)
     finally:
