@@ -160,8 +160,9 @@ class Planner:
         allowed_s = pass_took_s / _SHARE_OF_TIME
         if self._edits_are_noted:
             return max(_SAFETY_PASS_S, allowed_s)
-        # What is edited right after a pass has read it waits for the rest of that pass, the pause, and the next pass.
-        promised_s = self._poll_interval_s + _NOTICED_BESIDE_POLL_S - 2 * pass_took_s
+        # What is edited right after a pass has read it waits for the rest of that pass, the pause, and the next pass;
+        # the third is to spare, for not all take as long.
+        promised_s = self._poll_interval_s + _NOTICED_BESIDE_POLL_S - 3 * pass_took_s
         if allowed_s <= promised_s or not self._outbox.has_more_jobs_than(_MANY_JOBS):
             return max(self._poll_interval_s, min(allowed_s, promised_s))
         if not self._has_told_of_pauses:

@@ -41,11 +41,13 @@ class Fleet:
 
     Attributes:
         leased_cron: the dict ``LEASED_CRON`` of processes that are started from now on.
+        environment: what else the settings of those processes are made from.
         database: and ``broker``: what the processes use.
     """
 
     def __init__(self, stack: str, *, cuttable: bool, leased_cron: Mapping[str, object]) -> None:
         self.leased_cron = leased_cron
+        self.environment: Mapping[str, str] = {}
         self._cleanup = ExitStack()
         self._processes: list[Process] = []
         self._worker: Process | None = None
@@ -107,10 +109,10 @@ class Fleet:
             supervisor.wait_for_line("Ready as", within_s=_START_S)
         return supervisors
 
-    def start_supervisor(self, **environment: str) -> Process:
+    def start_supervisor(self) -> Process:
         """Start one, and do not wait."""
         number = sum(process.name.startswith("supervisor") for process in self._processes) + 1
-        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"], **environment)
+        return self._start(f"supervisor {number}", ["manage.py", "run_leased_scheduler"])
 
     def add_jobs(self, count: int) -> Jobs:
         """Add jobs of one second; return them with an instant from which on every second of each counts."""
@@ -264,7 +266,7 @@ class Fleet:
         process = Process(
             name,
             arguments,
-            environment={**os.environ, **common, **environment},
+            environment={**os.environ, **common, **self.environment, **environment},
             log=self._folder / f"{len(self._processes)}.log",
         )
         self._processes.append(process)

@@ -110,11 +110,11 @@ def test_pass_takes_no_more_than_its_share_of_a_core(process: Process, took_s: f
     assert wait_s(planner, process) == pytest.approx(rest_s)
 
 
-@pytest.mark.parametrize(("took_s", "rest_s"), [(0.02, POLL_S), (0.2, POLL_S + 0.6), (1.0, POLL_S)])
+@pytest.mark.parametrize(("took_s", "rest_s"), [(0.02, POLL_S), (0.2, POLL_S + 0.4), (1.0, POLL_S)])
 def test_edit_of_one_of_few_jobs_is_noticed_in_time_whatever_a_pass_takes(
     process: Process, took_s: float, rest_s: float
 ) -> None:
-    """Up to 20,000 the promise counts more than the share: pass, rest and pass are a poll and a second."""
+    """Up to 20,000 the promise counts more than the share: passes and the rest between are a poll and a second."""
     planner = start(process)
     process.outbox.job_count = MANY_JOBS
     process.outbox.acts.seconds["find_changes"] = took_s
