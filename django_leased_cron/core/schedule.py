@@ -211,9 +211,16 @@ def parse_instant(column: str, text: str, *, storage_zone: tzinfo) -> int:
 
 
 def reading_ms(at_ms: int, *, storage_zone: tzinfo) -> int:
-    """Return what an instant reads like in the database: in milliseconds, its text taken for UTC."""
-    at = _EPOCH + timedelta(milliseconds=at_ms)
-    return at_ms + (at.astimezone(storage_zone).utcoffset() or timedelta(0)) // timedelta(milliseconds=1)
+    """Return what an instant reads like in the database: in milliseconds, its text taken for UTC.
+
+    One before 1970, some people's "never", reads like 1970, and one past the end of the calendar like itself.
+    """
+    at_ms = max(at_ms, 0)
+    try:
+        offset = (_EPOCH + timedelta(milliseconds=at_ms)).astimezone(storage_zone).utcoffset() or timedelta(0)
+    except OverflowError:
+        return at_ms
+    return at_ms + offset // timedelta(milliseconds=1)
 
 
 def _parse_boolean(inputs: PlanningInputs, column: str) -> bool:

@@ -123,6 +123,17 @@ def test_schedule_that_many_jobs_share_is_a_reason_to_pass_over_all(bench: Sched
     assert look(bench).everything
 
 
+def test_schedule_deleted_from_under_its_jobs_is_noted(bench: SchedulingBench, job: PeriodicTask) -> None:
+    """By SQL, where a session has switched foreign keys off; PostgreSQL has no such switch."""
+    if bench.alias == "postgres":
+        return
+    with connections[bench.alias].constraint_checks_disabled():
+        execute(bench, "DELETE FROM django_celery_beat_crontabschedule")
+    assert [change.kind for change in look(bench).changes] == [ChangeKind.EDITED]
+    bench.plan()
+    assert "no longer exists" in bench.state(job).error
+
+
 def test_truncated_table_is_a_reason_to_pass_over_all(bench: SchedulingBench, job: PeriodicTask) -> None:
     """PostgreSQL's triggers see it; MySQL's do not, and are relied on again when there is a job."""
     if bench.alias == "sqlite":

@@ -115,6 +115,21 @@ def test_another_schedulers_run_is_known_from_our_own_in_local_time(project: Pro
         assert bench.plan(ran_at_ms + MINUTE_MS) == []
 
 
+@pytest.mark.parametrize("zone", LOCAL, ids=str)
+@pytest.mark.parametrize("last_run_at", ["0001-01-01 00:00:00", "9999-12-31 23:00:00"])
+def test_last_run_that_another_zone_could_not_write_harms_nothing(
+    project: Project, zone: Zone, last_run_at: str
+) -> None:
+    """It says nothing of when the job is due, and is looked at once."""
+    with closing(project.start(zone)) as bench:
+        job = bench.every(60)
+        with connections[bench.alias].cursor() as cursor:
+            cursor.execute("UPDATE django_celery_beat_periodictask SET last_run_at = %s", [last_run_at])
+        assert bench.plan() == [ChangeKind.NEW]
+        assert (bench.state(job).error, bench.state(job).next_due_at_ms) == ("", NOW_MS + MINUTE_MS)
+        assert bench.plan() == []
+
+
 def test_hour_that_local_clocks_repeat_is_no_other_scheduler(project: Project) -> None:
     """The last run is later than the next one by the reading of the clocks."""
     with closing(project.start(NEW_YORK)) as bench:
