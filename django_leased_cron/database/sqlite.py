@@ -43,7 +43,9 @@ class SQLiteDialect:
 
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
-        return f"(SELECT {shape} FROM json_each(%({parameter})s)) AS {alias}"
+        # LIMIT -1: without one the subquery is dissolved, and where the planner puts the table outside, all rows are
+        # parsed again for each of its rows (a confirm of 500 took 105 ms, and takes 3).
+        return f"(SELECT {shape} FROM json_each(%({parameter})s) LIMIT -1) AS {alias}"
 
     def update_from(self, table: str, *, rows: str, assignments: Mapping[str, str], where: str) -> str:
         changes = ", ".join(f"{column} = {value}" for column, value in assignments.items())
