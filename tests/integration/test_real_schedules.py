@@ -71,7 +71,7 @@ def test_options_without_a_column_are_told_by_name() -> None:
     assert left_out == {"work_gated": 11, "time_limit": 5, "skip_gated": 5, "soft_time_limit": 3}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("database_alias", ["sqlite"], indirect=True)
 def test_day_of_real_schedules_is_dispatched_to_the_last_slot(database_alias: str) -> None:
     """Each as often as it is due, on the night of a change of clocks; malformed ones are flagged and harm nobody."""
