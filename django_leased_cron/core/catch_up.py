@@ -100,6 +100,23 @@ def reckon(
     return Reckoning(fires=tuple(ledger.fires), skipped=tuple(ledger.skipped), next_due_at_ms=cursor, walked=walked)
 
 
+def count_due(schedule: JobSchedule, *, next_due_at_ms: int, now_ms: int) -> tuple[int, int]:
+    """Return how many slots from ``next_due_at_ms``, which is due, up to now there are, and the last of them."""
+    if schedule.one_off:
+        return 1, next_due_at_ms
+    reckoning = reckon(
+        schedule,
+        next_due_at_ms=next_due_at_ms,
+        now_ms=now_ms,
+        missed_after_ms=-1,  # all of them
+        catch_up=CatchUp.SKIP,
+        window_ms=now_ms,
+        most=1,
+    )
+    slots = sum(stretch.slots for stretch in reckoning.skipped)
+    return max(slots, 1), max((stretch.last_due_at_ms for stretch in reckoning.skipped), default=next_due_at_ms)
+
+
 def _find_past(at_ms: int | None, *, now_ms: int) -> int | None:
     return at_ms if at_ms is not None and at_ms <= now_ms else None
 

@@ -255,7 +255,10 @@ class PlanWrite:
     replaced_inputs: str
     replaced_due_at_ms: int | None
     replaced_because: SkipReason
-    """Recorded for the slot it replaces, if that one is due."""
+    """Recorded for the slots it replaces, if they are due (I3)."""
+    replaced_slots: int = 1
+    replaced_last_due_at_ms: int | None = None
+    """How many are due, where the first is, and the last of them; ``None``: the first is the last."""
     inputs: str
     next_due_at_ms: int | None
     fire_at_ms: int | None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
 from typing import assert_never
 
+from django_leased_cron.core.catch_up import count_due
 from django_leased_cron.core.jitter import jittered
 from django_leased_cron.core.message import check_message
 from django_leased_cron.core.occurrence import SkipReason
@@ -68,19 +69,31 @@ class Planning:
         """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past."""
         match change.kind:
             case ChangeKind.DELETED:
-                return _write(change, because=SkipReason.DELETED, delete=True)
+                write = _write(change, because=SkipReason.DELETED, delete=True)
             case ChangeKind.DISABLED:
-                return _write(change, because=SkipReason.DISABLED)
+                write = _write(change, because=SkipReason.DISABLED)
             case ChangeKind.REFORMATTED:
-                return _write(
+                write = _write(
                     change, because=SkipReason.RESCHEDULED, inputs=change.inputs, next_due_at_ms=change.next_due_at_ms
                 )
             case (
                 ChangeKind.NEW | ChangeKind.EDITED | ChangeKind.RUN_BY_OTHER | ChangeKind.FLAGGED | ChangeKind.FINISHED
             ):
-                return self._plan_from_row(change, now_ms=now_ms)
+                write = self._plan_from_row(change, now_ms=now_ms)
             case _:
                 assert_never(change.kind)
+        return self._account_for_replaced(write, now_ms=now_ms)
+
+    def _account_for_replaced(self, write: PlanWrite, *, now_ms: int) -> PlanWrite:
+        """Count the due slots that the write replaces: an outage may have left many (I3)."""
+        first_ms = write.replaced_due_at_ms
+        if first_ms is None or first_ms > now_ms or first_ms == write.next_due_at_ms:
+            return write
+        try:
+            slots, last_ms = count_due(self.parse(write.replaced_inputs), next_due_at_ms=first_ms, now_ms=now_ms)
+        except Exception:  # noqa: BLE001 - what it was planned from can no longer be read: the first is certain
+            return write
+        return replace(write, replaced_slots=slots, replaced_last_due_at_ms=last_ms)
 
     def _plan_from_row(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
         try:

@@ -97,7 +97,9 @@ class Plans:
         replaced = [
             skipped_row(
                 write.job_id,
-                due_at_ms=write.replaced_due_at_ms,
+                first_due_at_ms=write.replaced_due_at_ms,
+                due_at_ms=write.replaced_last_due_at_ms or write.replaced_due_at_ms,
+                slots=write.replaced_slots,
                 epoch=epoch,
                 reason=write.replaced_because,
             )

@@ -134,8 +134,7 @@ class Model:
         job = self._jobs[job_id]
         if job.wanted == job.planned:
             return
-        if job.next_due_ms is not None and job.next_due_ms <= at_ms:
-            self.expected.replaced.add((job_id, job.next_due_ms))
+        self.expected.replaced.update((job_id, due_ms) for due_ms in self._find_due(job, at_ms))
         job.planned, job.next_due_ms = job.wanted, None
         match job.planned:
             case CrontabPlan() as plan:

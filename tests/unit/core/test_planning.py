@@ -181,6 +181,26 @@ def test_deleted_job_leaves_no_plan() -> None:
     assert (write.replaced_due_at_ms, write.replaced_because) == (NOON, SkipReason.DELETED)
 
 
+@pytest.mark.parametrize("kind", [ChangeKind.EDITED, ChangeKind.DISABLED, ChangeKind.DELETED])
+def test_all_due_slots_that_an_edit_replaces_are_accounted_for(kind: ChangeKind) -> None:
+    """Five hours of outage, then the edit: 7, 8, … 12 o'clock, as one stretch (I3)."""
+    write = plan(change(kind, daily_at(9), planned_inputs=HOURLY, next_due_at_ms=NOON - 5 * HOUR))
+    assert (write.replaced_due_at_ms, write.replaced_slots) == (NOON - 5 * HOUR, 6)
+    assert write.replaced_last_due_at_ms == NOON
+
+
+def test_replaced_plan_that_nobody_can_read_accounts_for_the_slot_it_names() -> None:
+    """What it was planned from is in another release's words; its first slot is certain."""
+    write = plan(change(ChangeKind.DISABLED, planned_inputs="old text", next_due_at_ms=NOON - 5 * HOUR))
+    assert (write.replaced_slots, write.replaced_last_due_at_ms) == (1, None)
+
+
+def test_one_off_that_an_edit_replaces_had_one_slot() -> None:
+    """It would have fired once."""
+    write = plan(change(ChangeKind.DISABLED, planned_inputs=every(3600, one_off="1"), next_due_at_ms=NOON - 5 * HOUR))
+    assert (write.replaced_slots, write.replaced_last_due_at_ms) == (1, NOON - 5 * HOUR)
+
+
 @pytest.mark.parametrize("due_at_ms", [NOON - HOUR, NOON + HOUR, None])
 def test_other_format_of_the_text_plans_nothing_anew(due_at_ms: int | None) -> None:
     """A rolling deploy is not an edit of every job: an overdue slot stays."""
