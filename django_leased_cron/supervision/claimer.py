@@ -58,7 +58,12 @@ class Claimer:
         self._clock_was_trusted = True
         self._most = 0
         self.predecessors = Predecessors(
-            context.outbox, context.sightings, epoch=term.epoch, limit=context.batch_size, clock=context.clock
+            context.outbox,
+            context.sightings,
+            context.confirmer,
+            epoch=term.epoch,
+            limit=context.batch_size,
+            clock=context.clock,
         )
         self.must_claim = True
         """A new term claims at once, even nothing: until then the lease is owed by a dead one."""

@@ -58,6 +58,19 @@ def test_predecessors_locked_claim_is_adopted_when_the_lock_is_gone(process: Pro
     assert process.sent() == [2, 1]
 
 
+def test_what_an_earlier_term_of_this_process_published_is_confirmed_and_not_sent_again(process: Process) -> None:
+    """Its row is unlocked when it might be adopted and the next try of the confirm is not due yet (A2)."""
+    process.plan(1)
+    process.outbox.locked_occurrences.add(1)
+    process.run(process.begin_term(), seconds=1.1)
+    dispatcher = process.begin_term()
+    process.run(dispatcher, seconds=TIMING.publish_timeout_s - 0.05)
+    process.outbox.locked_occurrences.clear()
+    process.run(dispatcher, seconds=1)
+    assert process.outbox.states() == [SENT]
+    assert process.sent() == [1]
+
+
 def test_locked_row_is_read_back_when_the_lock_is_gone(process: Process) -> None:
     """The reply that claimed it was lost: it is in nobody's hands until then."""
     process.plan(1, 2)
