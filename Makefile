@@ -1,8 +1,8 @@
 # The one list of commands. `make help` prints it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage sweep demo docs \
-	bench clean
+.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage sweep model demo \
+	docs bench clean
 
 # More options for pytest: make test-unit ARGS="-k lease"
 ARGS ?=
@@ -68,6 +68,9 @@ coverage: $(STAMP) ## Which lines and branches the tests below acceptance run
 
 sweep: $(STAMP) ## Due times around every change of clocks, 2000-2037, beside the most naive reckoning (ten minutes)
 	nice $(BIN)/python -m tests.sweep $(ARGS)
+
+model: $(STAMP) ## Every order of events of a small system, by spin, with each rule broken in turn (about a minute)
+	$(BIN)/python -m tests.model $(ARGS)
 
 demo: $(DEMO_STAMP) ## Three schedulers, one is killed, one frozen, one stopped: watch what happens (no server needed)
 	.venv-demo/bin/python -m example_project.demo
