@@ -102,6 +102,21 @@ def test_holder_that_waits_for_a_lock_shows_progress(process: Process, answers: 
     assert longest_ms < (TIMING.rescue_after_ms or 0)
 
 
+def test_locked_request_waits_alone(process: Process) -> None:
+    """What people asked for by hand, while somebody looks at it: the rest goes on, at a few statements a second."""
+    process.plan(1, due_in_s=2)
+    process.plan(2, due_in_s=86_400)
+    process.outbox.add(2, due_at_ms=process.now_ms, state=OccurrenceState.REQUESTED)
+    process.outbox.locked_occurrences.add(1)
+    dispatcher = process.begin_term()
+    process.run(dispatcher, seconds=10)
+    assert process.sent() == [1]
+    assert process.count("claim") <= 10 / 0.4 + 3
+    process.outbox.locked_occurrences.clear()
+    process.run(dispatcher, seconds=1)
+    assert process.sent() == [1, 2]
+
+
 def test_lock_that_stays_costs_no_more_than_a_few_statements_a_second(process: Process) -> None:
     """However much else is dispatched meanwhile."""
     process.plan(1)
