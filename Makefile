@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage sweep simulate \
-	demo docs bench clean
+	model demo docs bench clean
 
 # More options for pytest: make test-unit ARGS="-k lease"
 ARGS ?=
@@ -71,6 +71,9 @@ sweep: $(STAMP) ## Due times around every change of clocks, 2000-2037, beside th
 
 simulate: $(STAMP) ## A year of 2,000 jobs with edits, outages and takeovers, beside a naive model (ten minutes)
 	nice $(BIN)/python -m tests.simulation $(ARGS)
+
+model: $(STAMP) ## Every order of events of a small system, by spin, with each rule broken in turn (about a minute)
+	$(BIN)/python -m tests.model $(ARGS)
 
 demo: $(DEMO_STAMP) ## Three schedulers, one is killed, one frozen, one stopped: watch what happens (no server needed)
 	.venv-demo/bin/python -m example_project.demo

@@ -66,7 +66,7 @@ class _Sample:
 
 
 class DatabaseClockEstimate:
-    """Where one database's clock stands, judged by its readings. Used by one thread, or under its owner's lock."""
+    """Where one database's clock stands, judged by its readings. One thread notes; others may ask meanwhile."""
 
     def __init__(self) -> None:
         self._best: _Sample | None = None

@@ -159,7 +159,7 @@ class ClaimReply:
     claimed: Sequence[ClaimedOccurrence]
     """Fresh ones and adopted ones. An adoption that is not among them is nobody's any more: settled otherwise."""
     locked: Collection[int]
-    """Occurrences of ``adoptions`` whose rows somebody else has locked: nothing was done about them."""
+    """Occurrences of ``adoptions`` and ``requested`` whose rows others have locked: nothing was done about them."""
     left_to_planner: Collection[int]
     """Due jobs whose definition is not the one they were planned from."""
     read_back_complete: bool

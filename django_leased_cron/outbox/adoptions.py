@@ -31,10 +31,10 @@ class AdoptionStatements:
         self._read_own = f"{unconfirmed} = %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
         self._read_predecessors = f"{unconfirmed} < %(epoch)s ORDER BY due_at_ms, id LIMIT %(limit)s"
         # Superseded only what was missed when it was claimed: whatever is less late is dispatched, after a failover or
-        # an outage too (I3).
+        # an outage too (I3). An adoption moves the time of the claim, so later attempts tell nothing of that.
         self._examine = f"""SELECT o.id, o.epoch, o.attempt, o.delivery,
             CASE WHEN p.id IS NULL THEN 'deleted' WHEN NOT p.enabled THEN 'disabled'
-                WHEN o.claimed_at_ms - o.due_at_ms > %(missed_after_ms)s
+                WHEN o.attempt = 1 AND o.claimed_at_ms - o.due_at_ms > %(missed_after_ms)s
                 AND COALESCE(NULLIF(jp.catch_up, ''), %(catch_up)s) <> 'all' AND EXISTS (
                     SELECT 1 FROM {OCCURRENCE} AS n WHERE n.job_id = o.job_id AND n.due_at_ms > o.due_at_ms
                     AND n.state IN ('claimed', 'sent', 'running', 'succeeded', 'failed')

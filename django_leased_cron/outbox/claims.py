@@ -32,6 +32,7 @@ from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseClo
 from django_leased_cron.outbox.adoptions import AdoptionStatements
 from django_leased_cron.outbox.guard import LeaseGuard
 from django_leased_cron.outbox.job_rows import SCHEDULE_JOINS, later_known_run, planning_inputs, run_by_other
+from django_leased_cron.outbox.row_locks import RowLocks
 from django_leased_cron.outbox.rows import claimed_row, encode_rows, insert_occurrences, skipped_row
 
 _TO_PLANNER = "planner"
@@ -93,7 +94,9 @@ class ClaimTransaction:
             },
             where="t.job_id = r.job_id AND t.next_due_at_ms = r.planned_due_at_ms",
         )
-        # A person's wish, taken once: whoever else takes it first leaves no row in this state.
+        # A person's wish, taken once: whoever else takes it first leaves no row in this state. Somebody who has it
+        # locked must not stop the tenant (P2).
+        self._requests = RowLocks(dialect, OCCURRENCE)
         self._take_requested = f"""UPDATE {OCCURRENCE}
             SET state = 'claimed', epoch = %(epoch)s, attempt = 1, claimed_at_ms = %(now_ms)s
             WHERE state = 'requested' AND {dialect.any_of("id", "ids")}"""
@@ -135,9 +138,13 @@ class ClaimTransaction:
             session.execute(self._insert, {"rows": encode_rows(decision.occurrences)})
         if decision.advances:
             session.execute(self._advance, {"rows": encode_rows(decision.advances)})
+        locked_requests: Collection[int] = ()
         if order.requested:
-            ids = self._dialect.id_list(order.requested)
-            session.execute(self._take_requested, {"epoch": term.epoch, "now_ms": now_ms, "ids": ids})
+            taken = self._requests.take(session, order.requested)
+            locked_requests = taken.locked
+            if taken.free:
+                ids = self._dialect.id_list(taken.free)
+                session.execute(self._take_requested, {"epoch": term.epoch, "now_ms": now_ms, "ids": ids})
         locked: Collection[int] = ()
         if adoptions:
             locked = self._adoptions.run(session, adoptions, epoch=term.epoch, now_ms=now_ms)
@@ -149,7 +156,7 @@ class ClaimTransaction:
         return ClaimReply(
             now_ms=now_ms,
             claimed=(),
-            locked=locked,
+            locked=frozenset((*locked, *locked_requests)),
             left_to_planner=decision.left_to_planner,
             # What was locked when it was read back is in nobody's hands yet.
             read_back_complete=complete and not locked,

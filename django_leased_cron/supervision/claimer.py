@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django_leased_cron.core.batch_size import BatchSizer
-from django_leased_cron.core.clock import BootTime
+from django_leased_cron.core.clock import BootTime, later
 from django_leased_cron.core.events import ClockSuspended
 from django_leased_cron.core.outbox import Adoption, ClaimOrder, ClaimReply, TermKey, TermLost, Window
 from django_leased_cron.core.planning import flag_planned
 from django_leased_cron.exceptions import CommitOutcomeUnknownError
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.planner import Planner
-from django_leased_cron.supervision.predecessors import Predecessors
+from django_leased_cron.supervision.predecessors import LOCKED_RETRY_S, Predecessors
 from django_leased_cron.supervision.read_back import ReadBack
 
 _WINDOW = 50
@@ -57,8 +57,15 @@ class Claimer:
         self._read_back = ReadBack(context.clock)
         self._clock_was_trusted = True
         self._most = 0
+        self._locked_requests: frozenset[int] = frozenset()
+        self._locked_until = BootTime(0.0)
         self.predecessors = Predecessors(
-            context.outbox, context.sightings, epoch=term.epoch, limit=context.batch_size, clock=context.clock
+            context.outbox,
+            context.sightings,
+            context.confirmer,
+            epoch=term.epoch,
+            limit=context.batch_size,
+            clock=context.clock,
         )
         self.must_claim = True
         """A new term claims at once, even nothing: until then the lease is owed by a dead one."""
@@ -85,6 +92,8 @@ class Claimer:
         """Return what to claim of what is due and of what earlier terms left; ``None``: nothing."""
         at = self._context.clock.boot_time()
         limit = self._most = self._sizer.size
+        if at < self._locked_until:
+            window = replace(window, requested=[each for each in window.requested if each not in self._locked_requests])
         # A5: fresh work goes first; half a batch, but at least one, is left to what a predecessor did not finish.
         ready = self.predecessors.find_ready(at)
         kept = min(len(ready), max(1, limit // 2))
@@ -168,5 +177,9 @@ class Claimer:
         self.predecessors.put_off(
             adoption for adoption in order.adoptions if adoption.claim.occurrence_id in reply.locked
         )
+        locked_requests = frozenset(order.requested) & frozenset(reply.locked)
+        if locked_requests:
+            self._locked_requests = locked_requests
+            self._locked_until = later(self._context.clock.boot_time(), LOCKED_RETRY_S)
         if reply.left_to_planner:
             self._planner.hurry()

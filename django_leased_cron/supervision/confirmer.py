@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Sequence
 
 from django_leased_cron.core.clock import BootTime, Clock, later
-from django_leased_cron.core.outbox import JobRun, Outbox, Settlement, TermKey
+from django_leased_cron.core.outbox import JobRun, Outbox, Settlement, TermKey, UnconfirmedClaim
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, StoreError
 from django_leased_cron.supervision.outage import OutageWatch
 
@@ -20,6 +21,8 @@ class Confirmer:
     A settlement leaves the list only when a confirm was committed: sent again, it matches nothing and does no harm.
     One whose row somebody else has locked is tried again now and then, and holds nothing up.
     Runs, which are increments, are never sent again after a commit of unknown outcome.
+
+    One thread flushes while another, which publishes, adds.
     """
 
     def __init__(self, outbox: Outbox, *, clock: Clock, outage: OutageWatch, locked_retry_s: float = 0.4) -> None:
@@ -27,6 +30,7 @@ class Confirmer:
         self._clock = clock
         self._outage = outage
         self._locked_retry_s = locked_retry_s
+        self._lock = threading.Lock()  # of the lists below; never held while the database is asked
         self._settlements: defaultdict[TermKey, list[Settlement]] = defaultdict(list)
         self._locked: defaultdict[TermKey, list[Settlement]] = defaultdict(list)
         self._locked_not_before = BootTime(0.0)
@@ -36,7 +40,8 @@ class Confirmer:
     @property
     def is_empty(self) -> bool:
         """Whether every outcome is recorded."""
-        return not self._settlements and not self._locked
+        with self._lock:
+            return not self._settlements and not self._locked
 
     @property
     def retry_at(self) -> BootTime | None:
@@ -45,31 +50,48 @@ class Confirmer:
 
     def names(self, term: TermKey) -> frozenset[tuple[int, int]]:
         """Return (occurrence id, attempt) of what this term published and the database has not recorded."""
-        waiting = [*self._settlements.get(term, ()), *self._locked.get(term, ())]
+        with self._lock:
+            waiting = [*self._settlements.get(term, ()), *self._locked.get(term, ())]
         return frozenset((each.claim.occurrence_id, each.claim.attempt) for each in waiting)
 
+    @property
+    def claims(self) -> frozenset[UnconfirmedClaim]:
+        """What is on the list, whichever term published it."""
+        with self._lock:
+            lists = [*self._settlements.values(), *self._locked.values()]
+            return frozenset(settlement.claim for waiting in lists for settlement in waiting)
+
     def add(self, term: TermKey, settlements: Sequence[Settlement], runs: Sequence[JobRun]) -> None:
-        if settlements:
-            self._settlements[term].extend(settlements)
-        for run in runs:
-            self._add_run(run)
+        with self._lock:
+            if settlements:
+                self._settlements[term].extend(settlements)
+            for run in runs:
+                self._add_run(run)
 
     def flush(self, *, predecessors_adoptable_in_ms: int | None) -> None:
         """Confirm everything; raises ``StoreError`` where the database does not."""
         self._take_up_locked()
-        for term in list(self._settlements):
-            waiting = self._settlements[term]
-            while waiting:
-                locked = self._outbox.confirm(
-                    waiting[:_CONFIRMED_AT_ONCE],
-                    term=term,
-                    predecessors_adoptable_in_ms=predecessors_adoptable_in_ms,
-                )
-                del waiting[:_CONFIRMED_AT_ONCE]
-                if locked:
-                    self._locked[term].extend(locked)
-            del self._settlements[term]
+        while waiting := self._find_waiting():
+            term, settlements = waiting
+            locked = self._outbox.confirm(
+                settlements, term=term, predecessors_adoptable_in_ms=predecessors_adoptable_in_ms
+            )
+            self._note_confirmed(term, len(settlements), locked)
         self._record_runs()
+
+    def _find_waiting(self) -> tuple[TermKey, Sequence[Settlement]] | None:
+        with self._lock:
+            for term, settlements in self._settlements.items():
+                return term, settlements[:_CONFIRMED_AT_ONCE]
+        return None
+
+    def _note_confirmed(self, term: TermKey, count: int, locked: Sequence[Settlement]) -> None:
+        with self._lock:
+            left = self._settlements.pop(term)[count:]
+            if left:
+                self._settlements[term] = left
+            if locked:
+                self._locked[term].extend(locked)
 
     def _take_up_locked(self) -> None:
         """Try what was locked again after a while: each try is also the progress that keeps a rescue away."""
@@ -77,9 +99,10 @@ class Confirmer:
         if not self._locked or at < self._locked_not_before:
             return
         self._locked_not_before = later(at, self._locked_retry_s)
-        for term, locked in self._locked.items():
-            self._settlements[term].extend(locked)
-        self._locked.clear()
+        with self._lock:
+            for term, locked in self._locked.items():
+                self._settlements[term].extend(locked)
+            self._locked.clear()
 
     def _add_run(self, run: JobRun) -> None:
         """Merge what is owed to one job: an editor's lock of an hour must not become thousands of transactions."""
@@ -97,26 +120,28 @@ class Confirmer:
         at = self._clock.boot_time()
         if not self._runs or at < self._runs_not_before:
             return
+        with self._lock:
+            owed, self._runs = self._runs, {}
         groups: defaultdict[int, list[JobRun]] = defaultdict(list)
-        for run in self._runs.values():
+        for run in owed.values():
             groups[run.last_run_at_ms].append(run)
-        self._runs = {}
-        for runs in groups.values():
-            self._record(runs)
-        if self._runs:
+        left = [run for runs in groups.values() for run in self._record(runs)]
+        if left:
             self._runs_not_before = later(at, _RUNS_RETRY_S)
+            with self._lock:
+                for run in left:
+                    self._add_run(run)
 
-    def _record(self, runs: Sequence[JobRun]) -> None:
+    def _record(self, runs: Sequence[JobRun]) -> Sequence[JobRun]:
+        """Return those that are to be made up later."""
         try:
             left = self._outbox.record_runs(runs)
         except CommitOutcomeUnknownError as exc:
             self._outage.failed(exc)
-            return
+            return ()
         except StoreError as exc:
             # Bookkeeping for django-celery-beat's columns: it must not hold up a claim.
             self._outage.failed(exc)
-            left = runs
-        else:
-            self._outage.worked()
-        for run in left:
-            self._add_run(run)
+            return runs
+        self._outage.worked()
+        return left

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.outbox import Adoption, Outbox, UnconfirmedClaim
+from django_leased_cron.supervision.confirmer import Confirmer
 
 LOCKED_RETRY_S = 0.4
 """Shorter than RESCUE_AFTER: each try is a claim, and so the progress that keeps a rescue away."""
@@ -15,12 +16,23 @@ LOCKED_RETRY_S = 0.4
 class Predecessors:
     """Earlier terms' unconfirmed claims, read once: none can be added while this term exists (I2).
 
+    What this process has published itself, in an earlier term, is not adopted but confirmed (A2).
     An adoption that met another's lock comes back here too, whoever's claim it is, and is tried again now and then:
     neither the tenant's other work nor a rescue must wait for that lock.
     """
 
-    def __init__(self, outbox: Outbox, sightings: EpochSightings, *, epoch: int, limit: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        sightings: EpochSightings,
+        confirmer: Confirmer,
+        *,
+        epoch: int,
+        limit: int,
+        clock: Clock,
+    ) -> None:
         self._outbox = outbox
+        self._confirmer = confirmer
         self._sightings = sightings
         self._epoch = epoch
         self._limit = limit
@@ -33,8 +45,8 @@ class Predecessors:
         """Read them if that has not been done, or if what was read has run empty and there may be more."""
         if self._claims is None:
             found = self._outbox.read_predecessors(epoch=self._epoch, limit=self._limit)
-            locked = {adoption.claim for adoption in self._locked}
-            self._claims = [claim for claim in found if claim not in locked]
+            ours = {adoption.claim for adoption in self._locked} | self._confirmer.claims
+            self._claims = [claim for claim in found if claim not in ours]
 
     def drop(self, claims: Iterable[UnconfirmedClaim]) -> None:
         """Forget those that a claim has settled one way or another."""

@@ -157,6 +157,18 @@ def test_predecessors_claim_that_is_merely_late_is_published(bench: SchedulingBe
     assert (new.job_id, new.due_at_ms) == (job.pk, NOW_MS + 100_000)
 
 
+def test_claim_in_time_is_published_however_late_it_was_tried_again(bench: SchedulingBench) -> None:
+    """Its holder tried again while the broker was away, then died: the claim was in time all the same (I3)."""
+    job = bench.every(100)
+    bench.plan()
+    first = bench.claim(NOW_MS + 100_000).claimed
+    again = bench.claim(NOW_MS + 190_000, adoptions=adopt(*first, never_started=True)).claimed
+    bench.hold_lease(epoch=2)
+    bench.claim(NOW_MS + 200_000, epoch=2)
+    (new,) = bench.claim(NOW_MS + 200_005, epoch=2, adoptions=adopt(*again)).claimed
+    assert (new.job_id, new.due_at_ms) == (job.pk, NOW_MS + 100_000)
+
+
 def test_adoption_is_not_taken_for_another_schedulers_run(bench: SchedulingBench) -> None:
     """Its run is recorded at the adopting claim's time, long after the slot was planned."""
     old = claim_one(bench)

@@ -195,6 +195,20 @@ def test_occurrence_that_exists_is_not_claimed_again(bench: SchedulingBench) -> 
     assert bench.states() == [("sent", "", 1)]
 
 
+def test_request_that_somebody_has_locked_is_passed_over(bench: SchedulingBench) -> None:
+    """The claim waits for no other row while it holds the lease row (P2)."""
+    if bench.alias == "sqlite":
+        return  # one writer: everybody waits until it ends
+    job = bench.every(60)
+    bench.plan()
+    row = Occurrence(job_id=job.pk, due_at_ms=NOW_MS + 5, state="requested", task_id="t")
+    bench.insert(row)
+    with bench.locked_rows(Occurrence.objects.using(bench.alias).filter(pk=row.pk)):
+        reply = bench.claim(NOW_MS + 60_000)
+    assert (len(reply.claimed), set(reply.locked)) == (1, {row.pk})
+    assert [each.claim.occurrence_id for each in bench.claim(NOW_MS + 60_005).claimed] == [row.pk]
+
+
 def test_requested_occurrence_is_claimed_like_any_other(bench: SchedulingBench) -> None:
     """ "Run now" is a row that the holder takes once."""
     job = bench.every(3600)

@@ -120,12 +120,13 @@ class InMemoryOutbox:
             unknown = self._read_back(order) if order.read_back else []
             left = [advance.job_id for advance in order.advances if not self._advance(advance, order.term.epoch)]
             for row in map(self.occurrences.__getitem__, order.requested):
-                if row.state is OccurrenceState.REQUESTED:
+                if row.state is OccurrenceState.REQUESTED and row.id not in self.locked_occurrences:
                     row.state, row.attempt, row.epoch = CLAIMED, 1, order.term.epoch
             adoptions = [*order.adoptions, *unknown[: order.adopt_limit]]
             for adoption in adoptions:
                 self._adopt(adoption, order.term.epoch)
-            locked = {adoption.claim.occurrence_id for adoption in adoptions} & self.locked_occurrences
+            asked = {adoption.claim.occurrence_id for adoption in adoptions} | set(order.requested)
+            locked = asked & self.locked_occurrences
             self._move_owed(order.term, order.predecessors_adoptable_in_ms)
             new = [row for row in self._own(order.term.epoch) if row.claim not in before]
             return ClaimReply(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from django_leased_cron.core.events import DatabaseOutage, DatabaseRecovered
@@ -136,3 +140,30 @@ def test_runs_held_up_for_long_are_told_as_one(process: Process) -> None:
     flush(process)
     assert process.outbox.runs == [run(7, at_ms=19_000, runs=20, finished=True)]
     assert process.count("record_runs") == before + 1
+
+
+def test_what_is_added_while_another_thread_flushes_is_recorded_once(process: Process) -> None:
+    """A batch is published while the one before it is confirmed: neither an outcome nor a run is lost or doubled."""
+    outbox, count = process.outbox, 5_000
+    for number in range(count):
+        outbox.add(number, due_at_ms=5)
+    done = threading.Event()
+
+    def flush_until_done() -> None:
+        while not done.is_set():
+            flush(process)
+        flush(process)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            flushing = pool.submit(flush_until_done)
+            for number in range(count):
+                add(process, sent(number + 1), runs=(run(number % 7),))
+            done.set()
+            flushing.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert set(outbox.states()) == {OccurrenceState.SENT}
+    assert sum(each.runs for each in outbox.runs) == count

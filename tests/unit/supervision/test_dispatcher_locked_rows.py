@@ -58,6 +58,19 @@ def test_predecessors_locked_claim_is_adopted_when_the_lock_is_gone(process: Pro
     assert process.sent() == [2, 1]
 
 
+def test_what_an_earlier_term_of_this_process_published_is_confirmed_and_not_sent_again(process: Process) -> None:
+    """Its row is unlocked when it might be adopted and the next try of the confirm is not due yet (A2)."""
+    process.plan(1)
+    process.outbox.locked_occurrences.add(1)
+    process.run(process.begin_term(), seconds=1.1)
+    dispatcher = process.begin_term()
+    process.run(dispatcher, seconds=TIMING.publish_timeout_s - 0.05)
+    process.outbox.locked_occurrences.clear()
+    process.run(dispatcher, seconds=1)
+    assert process.outbox.states() == [SENT]
+    assert process.sent() == [1]
+
+
 def test_locked_row_is_read_back_when_the_lock_is_gone(process: Process) -> None:
     """The reply that claimed it was lost: it is in nobody's hands until then."""
     process.plan(1, 2)
@@ -87,6 +100,21 @@ def test_holder_that_waits_for_a_lock_shows_progress(process: Process, answers: 
         process.run(dispatcher, seconds=0.05)
         longest_ms = max(longest_ms, process.now_ms - process.leases.rows[TENANT].progressed_at_ms)
     assert longest_ms < (TIMING.rescue_after_ms or 0)
+
+
+def test_locked_request_waits_alone(process: Process) -> None:
+    """What people asked for by hand, while somebody looks at it: the rest goes on, at a few statements a second."""
+    process.plan(1, due_in_s=2)
+    process.plan(2, due_in_s=86_400)
+    process.outbox.add(2, due_at_ms=process.now_ms, state=OccurrenceState.REQUESTED)
+    process.outbox.locked_occurrences.add(1)
+    dispatcher = process.begin_term()
+    process.run(dispatcher, seconds=10)
+    assert process.sent() == [1]
+    assert process.count("claim") <= 10 / 0.4 + 3
+    process.outbox.locked_occurrences.clear()
+    process.run(dispatcher, seconds=1)
+    assert process.sent() == [1, 2]
 
 
 def test_lock_that_stays_costs_no_more_than_a_few_statements_a_second(process: Process) -> None:
