@@ -1,4 +1,4 @@
-"""The lease store on PostgreSQL, which can tell standbys at once: NOTIFY at a release, LISTEN in the wait."""
+"""The lease store on PostgreSQL, which can tell processes to look: NOTIFY in the acts, LISTEN in the wait."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from django_leased_cron.exceptions import StoreError
 from django_leased_cron.lease_store.store import SqlLeaseStore
 
 CHANNEL: Final = "leased_cron"
-"""What is announced here says only: look. A release is, and an edit of a job; never a dispatch."""
+"""What is announced here says only: look. A release is, a request to hand over, an edit of a job; never a dispatch."""
 _WAKES_AT_ONCE: Final = 1 << 16
 
 
 class PostgresLeaseStore(SqlLeaseStore):
-    """Announces a release in the transaction that makes it, so nobody looks before there is something to see."""
+    """Announces in the transaction that gives reason to, so nobody looks before there is something to see."""
 
-    def _announce_release(self, session: Session) -> None:
+    def _announce(self, session: Session) -> None:
         session.execute(f"NOTIFY {CHANNEL}")
 
 
