@@ -26,15 +26,17 @@ unix_socket_dir =
 auth_type = trust
 auth_file = {auth_file}
 pool_mode = transaction
-; Fewer than the fleet's sessions: what one of them leaves behind on a connection, another one gets.
-default_pool_size = 3
+; Few, so that what one client leaves behind on a connection another one gets.
+default_pool_size = {size}
+; A database can be dropped soon after its last client has gone.
+server_idle_timeout = 1
 """
 
 
 class PgBouncer:
     """Runs until the cleanup."""
 
-    def __init__(self, server: Server, cleanup: ExitStack) -> None:
+    def __init__(self, server: Server, cleanup: ExitStack, *, size: int = 3) -> None:
         program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
         if program is None:
             report_missing("pgbouncer is not installed; on Debian: apt-get install pgbouncer")
@@ -48,7 +50,7 @@ class PgBouncer:
         auth_file.write_text(f'"{parts.username or "postgres"}" "{parts.password or ""}"\n')
         configuration = folder / "pgbouncer.ini"
         configuration.write_text(
-            _CONFIGURATION.format(host=host, port=port, listen_port=self.port, auth_file=auth_file)
+            _CONFIGURATION.format(host=host, port=port, listen_port=self.port, auth_file=auth_file, size=size)
         )
         # It refuses to run as root, which continuous integration does.
         user = _USER if os.geteuid() == 0 else None
