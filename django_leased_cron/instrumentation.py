@@ -17,6 +17,11 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
         "Tenant %(tenant_key)r: lease acquired (%(reason)s) from %(previous_holder_id)r, epoch %(epoch)d",
     ),
     events.TermEnded: ("term.ended", logging.INFO, "Tenant %(tenant_key)r: term %(epoch)d ended (%(reason)s)"),
+    events.HandOverRequested: (
+        "lease.hand_over_requested",
+        logging.INFO,
+        "Tenant %(tenant_key)r: asked to hand over, ending term %(epoch)d",
+    ),
     events.BatchDispatched: (
         "batch.dispatched",
         logging.DEBUG,

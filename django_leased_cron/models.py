@@ -31,6 +31,7 @@ class SchedulerLease(models.Model):
     class Meta:
         verbose_name = _("scheduler lease")
         verbose_name_plural = _("scheduler leases")
+        permissions = [("hand_over_schedulerlease", "Can ask the holder of a scheduler lease to hand over")]
         indexes = [models.Index(fields=["holder_id"], name="leased_cron_lease_holder")]
 
     def __str__(self) -> str:

@@ -224,8 +224,16 @@ class InMemoryLeaseStore:
         with self.acts.act("release"):
             is_ours = self.is_held(tenant_key, holder_id=holder_id, epoch=epoch)
             if is_ours:
-                self.change(tenant_key, holder_id=FREE, expires_at_ms=0)
+                self.change(tenant_key, holder_id=FREE, expires_at_ms=0, hand_over_requested_at_ms=None)
             return is_ours
+
+    def request_hand_over(self, seen: LeaseRow) -> bool:
+        with self.acts.act("request_hand_over"):
+            is_ours = self.is_held(seen.tenant_key, holder_id=seen.holder_id, epoch=seen.epoch)
+            is_held = is_ours and self.rows[seen.tenant_key].expires_at_ms > self.now_ms
+            if is_held:
+                self.change(seen.tenant_key, hand_over_requested_at_ms=self.now_ms)
+            return is_held
 
     def report_process(self, report: ProcessReport) -> None:
         with self.acts.act("report_process"):

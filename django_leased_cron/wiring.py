@@ -19,7 +19,7 @@ from django_leased_cron.core.claiming import ClaimRules
 from django_leased_cron.core.clock import Clock, SystemClock
 from django_leased_cron.core.database_clock import DatabaseClockEstimate
 from django_leased_cron.core.events import Emit, Event
-from django_leased_cron.core.lease import ProcessReport
+from django_leased_cron.core.lease import LeaseStore, ProcessReport
 from django_leased_cron.core.publication import Publisher
 from django_leased_cron.database import build_dialect, find_storage_zone
 from django_leased_cron.database.session import SessionPool
@@ -106,7 +106,7 @@ class SupervisorBuilder:
         sessions = SessionPool(alias, build_dialect(alias))
         store = build_lease_store(sessions, lease_ttl_ms=timing.lease_ttl_ms, rescue_after_ms=timing.rescue_after_ms)
         wake_ups = build_wake_ups(alias, sessions.dialect)
-        seats = [self._build_seat(tenant, sessions, pool) for tenant in tenants]
+        seats = [self._build_seat(tenant, sessions, store, pool) for tenant in tenants]
         keeper = LeaseKeeper(
             store,
             seats,
@@ -128,7 +128,7 @@ class SupervisorBuilder:
         )
         return DatabaseLoops(store=store, wake_ups=wake_ups, keeper=keeper, standby=standby, seats=seats)
 
-    def _build_seat(self, tenant: Tenant, sessions: SessionPool, pool: DispatchPool) -> TenantSeat:
+    def _build_seat(self, tenant: Tenant, sessions: SessionPool, leases: LeaseStore, pool: DispatchPool) -> TenantSeat:
         settings, timing = self._settings, self._settings.timing
         outbox = DatabaseOutbox(
             sessions,
@@ -159,8 +159,8 @@ class SupervisorBuilder:
         )
         seat = TenantSeat(
             context,
+            leases=leases,
             tenant_key=tenant.key,
-            alias=tenant.alias,
             holder_id=self._holder_id,
             wake=lambda: pool.wake(tenant.key),
         )

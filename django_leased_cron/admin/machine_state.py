@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class MachineStateAdmin(AnyModelAdmin):
-    """Pages to look at: no form, no action, whatever the user's permissions."""
+    """Pages to look at: no form, and no action but their own, whatever the user's permissions."""
 
-    actions = None
+    actions: Any = None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -25,6 +25,14 @@ class TermEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandOverRequested:
+    """Somebody asked the holder to hand over; it begins to."""
+
+    tenant_key: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDispatched:
     """One batch went through claim, publish and confirm."""
 
@@ -156,6 +164,7 @@ class SupervisorStopped:
 Event = (
     LeaseAcquired
     | TermEnded
+    | HandOverRequested
     | BatchDispatched
     | JobFlagged
     | EditsFoundSlowly

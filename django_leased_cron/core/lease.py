@@ -5,9 +5,10 @@ store does is one conditional statement, decided by the database; what it answer
 
 * acquire: :class:`Acquired` or :class:`HeldByOther`;
 * renew: which of the terms named were renewed, lost, or busy (locked by somebody: not knowing is not losing, I7);
-* release: whether the row was still that term's.
+* release: whether the row was still that term's;
+* request a hand-over: whether that term goes on.
 
-Acquire, renew and release name the exact row version or term (I10): a late message of an old term changes nothing.
+All of them name the exact row version or term (I10): a late message of an old term changes nothing.
 
 Not promised: that there is one process that *believes* it holds. A frozen holder believes what it believed; the guard
 of the claim (I2) is what makes that harmless.
@@ -117,6 +118,14 @@ class LeaseStore(Protocol):
 
     def release(self, *, tenant_key: str, holder_id: str, epoch: int) -> bool:
         """Free the lease if it is still this term's, and tell the standbys where the database can."""
+        ...
+
+    def request_hand_over(self, seen: LeaseRow) -> bool:
+        """Ask the holder of this very term to hand over, at once where the database can tell it.
+
+        Returns:
+            whether there was somebody to ask: the term goes on, and its lease has not expired.
+        """
         ...
 
     def report_process(self, report: ProcessReport) -> None:

@@ -83,6 +83,11 @@ class LeaseTiming:
         return self.poll_interval_s + (self.rescue_after_s or 0.0)
 
     @property
+    def hand_over_rest_s(self) -> float:
+        """How long a process that was asked to hand over leaves the lease to the others."""
+        return 2 * self.poll_interval_s
+
+    @property
     def batch_seconds(self) -> float:
         """The time that publishing one batch should take at most, so that a busy holder shows progress in time."""
         return _BATCH_SECONDS_WITHOUT_RESCUE if self.rescue_after_s is None else self.rescue_after_s / 4

@@ -38,6 +38,10 @@ class PostgresDialect:
 
     def connection_options(self) -> dict[str, Any]:
         return {
+            # A pool hands each transaction to another backend, which knows no statement that one of them prepared.
+            "prepare_threshold": None,
+            # Values without a type, and several statements at once, are for a client that puts them together.
+            "server_side_binding": False,
             "connect_timeout": 2,
             "tcp_user_timeout": 2000,
             "keepalives": 1,

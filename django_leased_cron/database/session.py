@@ -90,7 +90,7 @@ class Session:
 
     @contextmanager
     def driver_connection(self) -> Iterator[Any]:
-        """Lend the driver's own connection, between transactions; its errors become those of :meth:`transaction`."""
+        """Lend the driver's own connection; its errors become those of :meth:`transaction`."""
         wrapper = self._open_wrapper()
         try:
             with wrapper.wrap_database_errors:

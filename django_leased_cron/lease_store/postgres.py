@@ -1,4 +1,4 @@
-"""The lease store on PostgreSQL, which can tell standbys at once: NOTIFY at a release, LISTEN in the wait."""
+"""The lease store on PostgreSQL, which can tell processes to look: NOTIFY in the acts, LISTEN in the wait."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from django_leased_cron.exceptions import StoreError
 from django_leased_cron.lease_store.store import SqlLeaseStore
 
 CHANNEL: Final = "leased_cron"
-"""What is announced here says only: look. A release is, and an edit of a job; never a dispatch."""
+"""What is announced here says only: look. A release is, a request to hand over, an edit of a job; never a dispatch."""
 _WAKES_AT_ONCE: Final = 1 << 16
 
 
 class PostgresLeaseStore(SqlLeaseStore):
-    """Announces a release in the transaction that makes it, so nobody looks before there is something to see."""
+    """Announces in the transaction that gives reason to, so nobody looks before there is something to see."""
 
-    def _announce_release(self, session: Session) -> None:
+    def _announce(self, session: Session) -> None:
         session.execute(f"NOTIFY {CHANNEL}")
 
 
@@ -29,7 +29,10 @@ class PostgresListener:
     """A wait that an announcement ends, or another thread.
 
     A lost connection ends one wait, since what was announced meanwhile is lost too; then waits last their full time
-    until the database answers again. Behind a transaction-pooling proxy nothing is ever heard; the poll remains.
+    until the database answers again.
+
+    Through a proxy that pools connections nothing is heard, and LISTEN would stay behind on a connection that others
+    use: pgbouncer writes a warning for each announcement that arrives there. So it is not sent, and the poll remains.
 
     Attributes:
         problem: why announcements are not heard at the moment.
@@ -39,12 +42,15 @@ class PostgresListener:
         self.problem: StoreError | None = None
         self._session = Session(alias, dialect)
         self._is_listening = False
+        self._is_pooled = False
         self._woken, self._waker = socket.socketpair()
         self._waker.settimeout(0)
 
     def wait(self, timeout_s: float) -> bool:
         was_listening = self._is_listening
         try:
+            if self._is_pooled:
+                return bool(self._select(timeout_s))
             if not was_listening:
                 self._listen()
                 return True  # what was announced before is lost
@@ -65,8 +71,15 @@ class PostgresListener:
 
     def _listen(self) -> None:
         with self._session.transaction() as session:
-            session.execute(f"LISTEN {CHANNEL}")
-        self._is_listening, self.problem = True, None
+            ((server_pid,),) = session.fetch("SELECT pg_backend_pid()")
+            with session.driver_connection() as connection:
+                # What a server says of itself when it is connected to; a proxy that pools says something of its own.
+                self._is_pooled = connection.info.backend_pid != server_pid
+            if not self._is_pooled:
+                session.execute(f"LISTEN {CHANNEL}")
+        self._is_listening, self.problem = not self._is_pooled, None
+        if self._is_pooled:
+            self._session.close()
 
     def _wait_listening(self, timeout_s: float) -> bool:
         with self._session.driver_connection() as connection:

@@ -6,7 +6,8 @@ Rules it keeps:
   takeover and a claim are never one statement.
 * Every condition stands on the row that the statement changes, where it is checked again after a wait for the row's
   lock; a condition in a subquery is not, and stole a lease that had just been renewed.
-* Acquire names the row version that the bidder saw; renew and release name the exact term (I10).
+* Acquire names the row version that the bidder saw; renew, release and a request to hand over name the exact term
+  (I10).
 * The database's clock is read and checked by a statement of its own, before the act, and handed to it as a number: a
   clock that reads zero or NULL decides nothing, and an old reading only errs in the safe direction (a shorter lease,
   a reason that is harder to meet). No table is read before the act.
@@ -78,8 +79,15 @@ _STILL: Final[Mapping[TakeoverReason, str]] = {
 # I10: names the term, so a message of an old one finds nothing; the epoch stays, the next acquire moves it.
 # Another session takes the lease first: nothing matches. This process stops here: the lease stays held and is taken
 # over by the ordinary rules. The reply is lost: at worst it is released, which is what was wanted.
-_RELEASE: Final = f"""UPDATE {LEASE} SET holder_id = '', expires_at_ms = 0
+_RELEASE: Final = f"""UPDATE {LEASE} SET holder_id = '', expires_at_ms = 0, hand_over_requested_at_ms = NULL
     WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s"""
+
+# I10: names the term that was seen, so that of two people who ask at once neither moves the lease a second time.
+# Another session takes or releases the lease first: nothing matches, and there is nobody to ask. This process stops
+# here: nobody was asked. The reply is lost: perhaps the lease moves, which is what was wanted.
+_REQUEST_HAND_OVER: Final = f"""UPDATE {LEASE} SET hand_over_requested_at_ms = %(now_ms)s
+    WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s
+        AND expires_at_ms > %(now_ms)s"""
 
 # Only the process itself writes its row, so these need no condition; each may be repeated.
 _REPORT: Final = f"""UPDATE {PROCESS}
@@ -197,8 +205,22 @@ class SqlLeaseStore:
             parameters = {"tenant_key": tenant_key, "holder_id": holder_id, "epoch": epoch}
             released = session.execute(_RELEASE, parameters) == 1
             if released:
-                self._announce_release(session)
+                self._announce(session)
         return released
+
+    def request_hand_over(self, seen: LeaseRow) -> bool:
+        """Ask the holder of this very term to hand over, at once where the database can tell it."""
+        with self._pool.transaction() as session:
+            parameters = {
+                "tenant_key": seen.tenant_key,
+                "holder_id": seen.holder_id,
+                "epoch": seen.epoch,
+                "now_ms": self._now_ms(session),
+            }
+            requested = session.execute(_REQUEST_HAND_OVER, parameters) == 1
+            if requested:
+                self._announce(session)
+        return requested
 
     def report_process(self, report: ProcessReport) -> None:
         """Insert or update the process's row with the database's time."""
@@ -255,8 +277,8 @@ class SqlLeaseStore:
     def _as_list(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         return _as_json(rows)
 
-    def _announce_release(self, session: Session) -> None:
-        """Tell the standbys, in the transaction of the release; without a way to, they see it at their next poll."""
+    def _announce(self, session: Session) -> None:
+        """Tell all processes to look, in the transaction that gives them reason to; without a way to, they poll."""
 
 
 def _as_json(rows: Iterable[Mapping[str, Any]]) -> str:

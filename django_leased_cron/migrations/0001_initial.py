@@ -225,6 +225,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "scheduler lease",
                 "verbose_name_plural": "scheduler leases",
+                "permissions": [("hand_over_schedulerlease", "Can ask the holder of a scheduler lease to hand over")],
                 "indexes": [models.Index(fields=["holder_id"], name="leased_cron_lease_holder")],
             },
         ),

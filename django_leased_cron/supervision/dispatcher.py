@@ -73,6 +73,10 @@ class TermDispatcher:
         """Whether the database did something in the last step; many steps ask it nothing."""
         return self._claimer.was_answered
 
+    @property
+    def epoch(self) -> int:
+        return self._term.epoch
+
     def step(self, publisher: Publisher) -> BootTime | TermLost:
         """Do the next thing; return when to step again (a time that has passed: at once).
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.clock import BootTime, Clock, later
-from django_leased_cron.core.events import Emit, LoopFailed, TermEnded
+from django_leased_cron.core.events import Emit, HandOverRequested, LoopFailed, TermEnded
+from django_leased_cron.core.lease import LeaseStore
 from django_leased_cron.core.lease_machine import (
     Denied,
     EndReason,
@@ -32,6 +34,14 @@ from django_leased_cron.supervision.outage import OutageWatch
 _RETRY_S = 0.2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HandOver:
+    """A term is to be handed over; from ``unrecorded_until`` on also with outcomes that are not recorded."""
+
+    epoch: int
+    unrecorded_until: BootTime
+
+
 class TenantSeat:
     """Joins the lease machine of one tenant with the dispatcher of its present term.
 
@@ -40,24 +50,32 @@ class TenantSeat:
     """
 
     def __init__(
-        self, context: DispatchContext, *, tenant_key: str, alias: str, holder_id: str, wake: Callable[[], None]
+        self,
+        context: DispatchContext,
+        *,
+        leases: LeaseStore,
+        tenant_key: str,
+        holder_id: str,
+        wake: Callable[[], None],
     ) -> None:
         self.tenant_key = tenant_key
-        self.alias = alias
         self.sightings: EpochSightings = context.sightings
         self._context = context
+        self._leases = leases
         self._holder_id = holder_id
         self._wake = wake
         self._clock: Clock = context.clock
         self._emit: Emit = context.emit
-        self._lease_ttl_s = context.timing.lease_ttl_s
+        self._timing = context.timing
         self._lock = threading.Lock()
         self._state: State = Standby()
         self._dispatcher: TermDispatcher | None = None
         self._draining = False
+        self._hand_over: _HandOver | None = None
+        self._bids_from = BootTime(0.0)
         self._edits_announced = False
         self._turned_at = self._clock.boot_time()
-        self._outage = OutageWatch(alias=alias, doing=f"scheduling tenant {tenant_key!r}", emit=self._emit)
+        self._outage = OutageWatch(alias=leases.alias, doing=f"scheduling tenant {tenant_key!r}", emit=self._emit)
 
     # What other threads ask and tell
 
@@ -81,11 +99,32 @@ class TenantSeat:
     def denied(self, epoch: int) -> None:
         self._take(Denied(epoch=epoch))
 
-    def released(self, epoch: int) -> None:
-        """The lease was given back after the dispatcher had stopped."""
+    def release(self, term: TermKey) -> bool:
+        """Give the term's lease back, after its dispatcher has stopped; return whether it still was the term's.
+
+        Raises:
+            StoreError: it may not have been given back.
+        """
+        if not self._leases.release(tenant_key=term.tenant_key, holder_id=term.holder_id, epoch=term.epoch):
+            self.denied(term.epoch)
+            return False
         with self._lock:
             self._state, self._dispatcher = Standby(), None
-        self._emit(TermEnded(tenant_key=self.tenant_key, epoch=epoch, reason=EndReason.RELEASED))
+        self._emit(TermEnded(tenant_key=self.tenant_key, epoch=term.epoch, reason=EndReason.RELEASED))
+        return True
+
+    def hand_over(self, epoch: int) -> None:
+        """Claim nothing more in this term; release its lease once what it published is recorded, and let others bid."""
+        if self._hand_over is not None and self._hand_over.epoch == epoch:
+            return
+        at = self._clock.boot_time()
+        self._hand_over = _HandOver(epoch=epoch, unrecorded_until=later(at, self._timing.publish_timeout_s))
+        self._emit(HandOverRequested(tenant_key=self.tenant_key, epoch=epoch))
+        self._wake()
+
+    def may_bid(self, at: BootTime) -> bool:
+        """Whether a lease that is free is not to be left to the others, after a hand-over."""
+        return at >= self._bids_from
 
     def edits_announced(self) -> None:
         """The database announced something: perhaps an edit of a job."""
@@ -137,10 +176,26 @@ class TenantSeat:
         if self._draining:
             dispatcher.finish(publisher)
             return self._context.confirmer.retry_at
+        if self._hand_over is not None and self._hand_over.epoch == dispatcher.epoch:
+            dispatcher.finish(publisher)
+            return self._finish_hand_over(self._hand_over)
         if self._edits_announced:
             self._edits_announced = False
             dispatcher.look_for_edits()
         return dispatcher.step(publisher)
+
+    def _finish_hand_over(self, hand_over: _HandOver) -> BootTime | None:
+        """Release, unless something is still to be recorded; return when to come again.
+
+        An outcome whose row somebody has locked is waited for no longer than a successor would before it adopts it:
+        the process lives on and records it later (P2), and the tenant must not stand still for one row.
+        """
+        confirmer, at = self._context.confirmer, self._clock.boot_time()
+        if confirmer.is_empty or at >= hand_over.unrecorded_until:
+            # Before the others can know: the look that finds the lease free may come at any moment.
+            self._bids_from = later(at, self._timing.hand_over_rest_s)
+            self.release(self._key(hand_over.epoch))
+        return confirmer.retry_at
 
     def _turned(self) -> None:
         self._turned_at = self._clock.boot_time()
@@ -151,7 +206,7 @@ class TenantSeat:
         ended: list[EndTerm] = []
         with self._lock:
             at = self._clock.boot_time()
-            self._state, actions = step(self._state, event, at=at, lease_ttl_s=self._lease_ttl_s)
+            self._state, actions = step(self._state, event, at=at, lease_ttl_s=self._timing.lease_ttl_s)
             for action in actions:
                 match action:
                     case StartTerm(epoch=epoch):

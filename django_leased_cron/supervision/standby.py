@@ -9,18 +9,20 @@ from functools import cache
 from django_leased_cron.core.bidding import LeaseObserver, find_takeover
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import Emit, LeaseAcquired, LoopFailed, RescueWithheld
-from django_leased_cron.core.lease import Acquired, LeaseRow, LeaseStore, TakeoverReason, WakeUps
+from django_leased_cron.core.lease import Acquired, LeaseReading, LeaseRow, LeaseStore, TakeoverReason, WakeUps
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
 
+_SOON_S = 0.05
+
 
 class StandbyPoll:
     """One query a poll for all tenants of a database; a bid for each lease that the rules allow to take.
 
-    Whatever it reads is also what this process has *seen*: epochs for rule A3, and the database's own "no" to a term
-    that it believes in.
+    Whatever it reads is also what this process has *seen*: epochs for rule A3, the database's own "no" to a term that
+    it believes in, and a request to hand that over.
     """
 
     def __init__(
@@ -62,20 +64,21 @@ class StandbyPoll:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            wait_s = self._timing.poll_interval_s
             try:
-                self.poll()
+                wait_s = self.poll()
             except StoreError as exc:
                 self._outage.failed(exc)
             except Exception as exc:  # noqa: BLE001 - top of the loop: a standby that died is no standby
                 self._emit(LoopFailed(doing="looking at leases", error=exc))
             else:
                 self._outage.worked()
-            if self._wake_ups.wait(self._timing.poll_interval_s):
+            if self._wake_ups.wait(wait_s):
                 for seat in self._seats.values():
                     seat.edits_announced()
 
-    def poll(self) -> None:
-        """Look once and bid; raises ``StoreError``."""
+    def poll(self) -> float:
+        """Look once and bid; return the seconds until the next look; raises ``StoreError``."""
         reading = self._store.read(list(self._seats))
         at = self._clock.boot_time()
         self._observer.observe(reading, at=at)
@@ -84,12 +87,16 @@ class StandbyPoll:
         held = {seat.tenant_key: term.epoch for seat in self._seats.values() if (term := seat.term) is not None}
         for tenant_key, row in sorted(reading.leases.items()):
             if self._stopping.is_set():
-                return
+                break
             seat = self._seats[tenant_key]
             seat.sightings.note(row.epoch, at=at)
             epoch = held.get(tenant_key)
             if epoch is not None and row.epoch > epoch:
                 seat.denied(epoch)
+            if row.epoch == epoch and row.hand_over_requested_at_ms is not None:
+                seat.hand_over(row.epoch)
+            if not seat.may_bid(at):
+                continue
             reason = find_takeover(
                 row,
                 reading,
@@ -104,6 +111,15 @@ class StandbyPoll:
             self._withheld.discard(tenant_key)
             if reason is not None:
                 self._bid(seat, row, reason)
+        return _SOON_S if self._expects_hand_over(reading, held) else self._timing.poll_interval_s
+
+    def _expects_hand_over(self, reading: LeaseReading, held: Mapping[str, int]) -> bool:
+        """Whether another holder was asked a moment ago: it takes a poll to notice, and ours is not to add a second."""
+        return any(
+            0 <= reading.now_ms - row.hand_over_requested_at_ms <= 1000 * self._timing.hand_over_rest_s
+            for tenant_key, row in reading.leases.items()
+            if row.hand_over_requested_at_ms is not None and tenant_key not in held
+        )
 
     def _may_rescue(self, tenant_key: str, is_broker_answering: Callable[[], bool], *, at: BootTime) -> bool:
         """Return whether this process could do better: a broker that is down for all is nobody's reason to move.

@@ -15,6 +15,7 @@ from django_leased_cron.core.events import (
     SupervisorStopping,
 )
 from django_leased_cron.core.lease import LeaseStore, WakeUps
+from django_leased_cron.core.outbox import TermKey
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
@@ -88,7 +89,7 @@ class Supervisor:
             term = seat.term
             if term is None:
                 continue
-            if self._release(database.store, seat, term.epoch):
+            if self._release(database.store, seat, term):
                 released += 1
             else:
                 unreleased += 1
@@ -109,20 +110,15 @@ class Supervisor:
             # An Event nobody sets: a wait that ends by itself, without reading a clock that tests cannot move.
             threading.Event().wait(_LOOK_S)
 
-    def _release(self, store: LeaseStore, seat: TenantSeat, epoch: int) -> bool:
+    def _release(self, store: LeaseStore, seat: TenantSeat, term: TermKey) -> bool:
         if not (self._pool.is_idle(seat.tenant_key) and seat.is_drained):
             # A publish still hangs, or its outcome is unrecorded: the lease runs out by itself, or is rescued.
             return False
         try:
-            released = store.release(tenant_key=seat.tenant_key, holder_id=self._holder_id, epoch=epoch)
+            return seat.release(term)
         except StoreError as exc:
             self._emit(DatabaseOutage(alias=store.alias, doing="releasing leases", detail=str(exc)))
             return False
-        if released:
-            seat.released(epoch)
-        else:
-            seat.denied(epoch)
-        return released
 
     def _forget_process(self, store: LeaseStore) -> None:
         try:

@@ -12,6 +12,7 @@ from django.db.utils import ConnectionHandler
 
 from example_project.database_url import parse_database_url
 from tests.acceptance.lines import FolderLine, Line, lay_line
+from tests.acceptance.pgbouncer import PgBouncer
 from tests.servers import Server
 
 
@@ -58,6 +59,16 @@ class ServerDatabase:
         connection: Any = connections[self.alias]
         with connection._nodb_cursor() as cursor:
             cursor.execute(sql)
+
+
+class PooledDatabase(ServerDatabase):
+    """A database on PostgreSQL that the fleet's processes see through a pool of transactions."""
+
+    def __init__(self, server: Server, name: str, cleanup: ExitStack) -> None:
+        super().__init__(server, name, cleanup, cuttable=False)
+        self.pool = PgBouncer(server, cleanup)
+        self.url = self.pool.through(self.url)
+        self.announces_releases = False
 
 
 class FileDatabase:

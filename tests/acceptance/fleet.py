@@ -18,6 +18,7 @@ from django.db import DatabaseError
 
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
+from django_leased_cron.hand_over import open_leases, request_hand_overs
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, draw_up, read_runs
 from tests.acceptance.brokers import worker_queue
@@ -147,14 +148,34 @@ class Fleet:
 
     def stop_supervisors(self) -> None:
         """Stop all that run, politely."""
-        running = self._running_supervisors()
+        running = self.running_supervisors()
         for process in running:
             process.terminate()
         for process in running:
             code = process.wait_for_exit(within_s=_SETTLE_S)
             assert code == 0, f"{process}:\n{process.read_log()}"
 
+    def running_supervisors(self) -> Sequence[Process]:
+        return [process for process in self._processes if process is not self._worker and process.is_alive]
+
+    def run_command(self, name: str, *arguments: str) -> Process:
+        """Start a management command, and do not wait."""
+        return self._start(name, ["manage.py", name, *arguments])
+
+    def request_hand_over(self) -> int:
+        """Ask the holder to hand over, without the second that a command takes to start; return when."""
+        with open_leases(self.database.alias) as leases:
+            leases.read([])  # connects
+            requested_at_ms = now_ms()
+            assert request_hand_overs(leases, ["default"])
+        return requested_at_ms
+
     # Looking
+
+    @property
+    def polite_gap_ms(self) -> int:
+        """The longest that a tenant is without a holder when a process stops politely, or is asked to hand over."""
+        return 100 if self.database.announces_releases else round(self.timing.poll_interval_s * 1000) + 200
 
     def read_lease(self) -> SchedulerLease | None:
         return SchedulerLease.objects.using(self.database.alias).first()
@@ -249,9 +270,6 @@ class Fleet:
         assert self._worker is not None
         dropped = self._worker.read_log().count("Dropped a second copy")
         return len(self.read_runs()) + dropped == len(self.tap.messages)
-
-    def _running_supervisors(self) -> Sequence[Process]:
-        return [process for process in self._processes if process is not self._worker and process.is_alive]
 
     def _start(self, name: str, arguments: Sequence[str], **environment: str) -> Process:
         common = {

@@ -27,12 +27,13 @@ class Form:
     kills: int
     freezes: int
     stops: int
+    rolls: int
     storms: int
     storm_jobs: int
 
 
-SHORT: Final = Form(leased_cron=SCALED, seconds=8, kills=2, freezes=1, stops=2, storms=1, storm_jobs=1500)
-FULL: Final = Form(leased_cron=DEFAULTS, seconds=60, kills=10, freezes=5, stops=5, storms=10, storm_jobs=5000)
+SHORT: Final = Form(leased_cron=SCALED, seconds=8, kills=2, freezes=1, stops=2, rolls=1, storms=1, storm_jobs=1500)
+FULL: Final = Form(leased_cron=DEFAULTS, seconds=60, kills=10, freezes=5, stops=5, rolls=3, storms=10, storm_jobs=5000)
 
 in_both_forms = pytest.mark.parametrize(
     "form",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.acceptance.brokers import Broker, FolderBroker, RabbitMQBroker, RedisBroker
-from tests.acceptance.databases import Database, FileDatabase, ServerDatabase
+from tests.acceptance.databases import Database, FileDatabase, PooledDatabase, ServerDatabase
 from tests.servers import require_server
 
 
@@ -24,7 +24,7 @@ STACKS: Final = ("postgres-redis", "mariadb-rabbitmq", "sqlite-filesystem")
 
 
 def build_stack(kind: str, *, folder: Path, name: str, cleanup: ExitStack, cuttable: bool) -> Stack:
-    """Build one of :data:`STACKS`.
+    """Build one of :data:`STACKS`, or ``pgbouncer-redis``, for tests of what a pool of transactions changes.
 
     Args:
         folder: for what is in files; ``folder / "data"`` is the fleet's ``EXAMPLE_DATA_DIR``.
@@ -37,6 +37,12 @@ def build_stack(kind: str, *, folder: Path, name: str, cleanup: ExitStack, cutta
             postgres, redis = require_server("postgres"), require_server("redis")
             return Stack(
                 database=ServerDatabase(postgres, name, cleanup, cuttable=cuttable),
+                broker=RedisBroker(redis, name, cleanup, cuttable=cuttable),
+            )
+        case "pgbouncer-redis":
+            postgres, redis = require_server("postgres"), require_server("redis")
+            return Stack(
+                database=PooledDatabase(postgres, name, cleanup),
                 broker=RedisBroker(redis, name, cleanup, cuttable=cuttable),
             )
         case "mariadb-rabbitmq":

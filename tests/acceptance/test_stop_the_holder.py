@@ -43,8 +43,7 @@ def test_stop_the_holder(fleet: Fleet, form: Form, report: Report) -> None:
     account = fleet.finish(jobs, until_ms=next_second_ms())
 
     report(f"{account}, next holder after {', '.join(map(str, gaps_ms))} ms")
-    bound_ms = 100 if fleet.database.announces_releases else round(fleet.timing.poll_interval_s * 1000) + 200
-    assert max(gaps_ms) <= bound_ms
+    assert max(gaps_ms) <= fleet.polite_gap_ms
     assert not account.lost
     assert not account.strangers
     assert not account.sent_again

@@ -202,8 +202,9 @@ def test_two_thousand_terms_are_renewed_together(stores: Stores) -> None:
 
 
 def test_release_frees_the_lease_and_keeps_the_epoch(stores: Stores) -> None:
-    """The next acquire moves it; what is owed stays owed."""
+    """The next acquire moves it; what is owed stays owed, what was asked for is done."""
     seen = stores.put(owed_since_ms=NOW_MS)
+    assert stores.build().request_hand_over(seen)
     assert stores.build().release(tenant_key="acme", holder_id="other", epoch=7) is True
     assert stores.row() == replace(seen, holder_id="", expires_at_ms=0)
 
@@ -214,6 +215,32 @@ def test_release_of_another_term_changes_nothing(stores: Stores, holder_id: str,
     seen = stores.put()
     assert stores.build().release(tenant_key="acme", holder_id=holder_id, epoch=epoch) is False
     assert stores.row() == seen
+
+
+def test_request_to_hand_over_is_for_the_holder_to_see(stores: Stores) -> None:
+    """By the database's clock; it changes nothing else, and the next term knows nothing of it."""
+    seen = stores.put()
+    assert stores.build().request_hand_over(seen) is True
+    asked = replace(seen, hand_over_requested_at_ms=NOW_MS)
+    assert stores.row() == asked
+    taken = stores.build(seen.expires_at_ms).try_acquire(asked, holder_id="me", reason=TakeoverReason.EXPIRED)
+    assert isinstance(taken, Acquired)
+    assert stores.row().hand_over_requested_at_ms is None
+
+
+@pytest.mark.parametrize("now", [FREE, EXPIRED, {"epoch": 8}, {"holder_id": "me"}], ids=str)
+def test_request_to_hand_over_finds_nobody(stores: Stores, now: Columns) -> None:
+    """I10: the term that was seen is over, or its lease has run out."""
+    seen = stores.put()
+    there = stores.put(**now)
+    assert stores.build().request_hand_over(seen) is False
+    assert stores.build().request_hand_over(replace(there, epoch=9)) is False
+    assert stores.row() == there
+
+
+def test_request_to_hand_over_what_nobody_holds(stores: Stores) -> None:
+    """The row exactly as it is, and free."""
+    assert stores.build().request_hand_over(stores.put(**FREE)) is False
 
 
 def test_process_reports_itself_and_is_forgotten(stores: Stores) -> None:

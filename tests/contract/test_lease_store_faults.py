@@ -27,6 +27,7 @@ ACTS_BY_THE_CLOCK: dict[str, Act] = {
     "read": lambda store, row: store.read([row.tenant_key]),
     "acquire": lambda store, row: store.try_acquire(row, holder_id="me", reason=TakeoverReason.UNCHANGED),
     "renew": lambda store, row: store.renew(holder_id=row.holder_id, epochs={row.tenant_key: row.epoch}),
+    "request hand-over": lambda store, row: store.request_hand_over(row),
     "report": lambda store, row: store.report_process(REPORT),
     "forget": lambda store, row: store.forget_process(holder_id="other"),
 }
@@ -34,6 +35,7 @@ ACTS_ON_LEASES: dict[str, Act] = {
     "read": ACTS_BY_THE_CLOCK["read"],
     "acquire": ACTS_BY_THE_CLOCK["acquire"],
     "renew": ACTS_BY_THE_CLOCK["renew"],
+    "request hand-over": ACTS_BY_THE_CLOCK["request hand-over"],
     "release": lambda store, row: store.release(tenant_key=row.tenant_key, holder_id=row.holder_id, epoch=row.epoch),
 }
 OWN_CONNECTION = {"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
@@ -143,3 +145,19 @@ def test_server_that_does_not_answer_is_unavailable(stores: Stores, monkeypatch:
             with pytest.raises(DatabaseUnavailableError, match=stores.alias):
                 act(store, seen)
     assert store.read(["acme"]).leases["acme"] == seen
+
+
+@pytest.mark.parametrize("database_alias", ["postgres"], indirect=True)
+def test_options_of_the_project_that_a_pool_breaks_are_left_out(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next transaction may run on a backend that knows nothing of what the last one prepared."""
+    seen = stores.put()
+    options = {"prepare_threshold": 0, "server_side_binding": True}
+    monkeypatch.setitem(connections[stores.alias].settings_dict, "OPTIONS", options)
+    pool = stores.pool()
+    store = stores.build(pool=pool)
+    for act in ACTS_ON_LEASES.values():
+        act(store, seen)
+    with pool.transaction() as session:
+        assert session.fetch("SELECT COUNT(*) FROM pg_prepared_statements") == [(0,)]

@@ -90,6 +90,22 @@ def test_takeover_that_waited_for_a_renewal_does_not_take_what_was_renewed(store
     assert stores.row().holder_id == "other"
 
 
+def test_request_that_waited_for_a_takeover_does_not_ask_the_new_holder(stores: Stores) -> None:
+    """Of two people who ask at once, neither moves the lease a second time."""
+    seen = stores.put()
+    store = stores.build()
+    outcomes: list[object] = []
+    request = threading.Thread(target=lambda: outcomes.append(store.request_hand_over(seen)))
+    with transaction.atomic(using=stores.alias):
+        lock_row(stores, holder_id="me", epoch=8)
+        request.start()
+        request.join(timeout=0.05)
+        assert request.is_alive()
+    request.join()
+    assert outcomes == [False]
+    assert stores.row().hand_over_requested_at_ms is None
+
+
 def test_bulk_takeover_racing_a_renewal_steals_nothing(stores: Stores) -> None:
     """Whatever the order, no lease is both renewed and taken, and the rows say the same as the answers."""
     keys = [f"tenant-{number:02}" for number in range(40)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from django.db import connections
@@ -81,6 +82,17 @@ def test_release_that_released_nothing_wakes_nobody(stores: Stores, listener: Po
     stores.put()
     stores.build().release(tenant_key="acme", holder_id="other", epoch=6)
     assert listener.wait(0.1) is False
+
+
+@on_postgres
+def test_request_to_hand_over_wakes_the_holder_at_once(stores: Stores, listener: PostgresListener) -> None:
+    """One that asked nobody wakes nobody."""
+    seen = stores.put()
+    stores.build().request_hand_over(replace(seen, epoch=6))
+    assert listener.wait(0.1) is False
+    stores.build().request_hand_over(seen)
+    assert listener.wait(LONG_S) is True
+    assert stores.row().hand_over_requested_at_ms is not None
 
 
 @on_postgres

@@ -83,7 +83,7 @@ class Process:
             run_beside=self._run_beside,
         )
         self.seat = TenantSeat(
-            self.context, tenant_key=tenant_key, alias="default", holder_id=holder_id, wake=self._note_wake
+            self.context, leases=self.leases, tenant_key=tenant_key, holder_id=holder_id, wake=self._note_wake
         )
 
     @property

@@ -88,6 +88,19 @@ def test_seat_that_drains_publishes_what_it_has_claimed_ahead(process: Process) 
     assert process.outbox.states() == [SENT] * 4
 
 
+def test_seat_that_hands_over_publishes_what_it_has_claimed_ahead(process: Process) -> None:
+    """And releases only then; the rest is for the successor."""
+    epoch = process.take_over()
+    process.seat.won(epoch, process.clock.boot_time())
+    while process.sent() != [1, 2]:
+        process.seat.step(process.publisher)
+    process.seat.hand_over(epoch)
+    process.seat.step(process.publisher)
+    assert process.seat.term is None
+    assert process.sent() == [1, 2, 3, 4]
+    assert process.outbox.states() == [SENT] * 4
+
+
 def test_term_lost_at_the_claim_ahead_confirms_what_went_out_meanwhile(process: Process) -> None:
     """The batch that was being published is the old term's to confirm (P2)."""
     process.on_beside = process.lose_lease

@@ -7,7 +7,8 @@ from unittest.mock import Mock
 import pytest
 
 from django_leased_cron.core.clock import later
-from django_leased_cron.core.events import DatabaseOutage, DatabaseRecovered, LoopFailed, TermEnded
+from django_leased_cron.core.events import DatabaseOutage, DatabaseRecovered, HandOverRequested, LoopFailed, TermEnded
+from django_leased_cron.core.lease import FREE
 from django_leased_cron.core.lease_machine import EndReason
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.core.outbox import TermKey
@@ -234,13 +235,116 @@ def test_released_term_is_over(process: Process) -> None:
     """And nothing is claimed in its name."""
     win(process)
     step_until_at_rest(process)
-    process.seat.released(1)
+    term = process.seat.term
+    assert term is not None
+    assert process.seat.release(term)
     assert held_epoch(process) is None
     assert endings(process) == [(1, EndReason.RELEASED)]
     process.clock.advance(1)
     claims = process.count("claim")
     assert step_until_at_rest(process) is None
     assert process.count("claim") == claims
+
+
+# Hand-over.
+
+
+def test_hand_over_releases_what_is_recorded_and_leaves_the_lease_to_others(process: Process) -> None:
+    """For two polls: then it may bid again."""
+    process.plan(7)
+    win(process)
+    step_until_at_rest(process)
+    process.plan(8)
+    wakes = process.wakes
+    process.seat.hand_over(1)
+    assert process.wakes == wakes + 1
+    assert step_until_at_rest(process) is None
+    assert process.sent() == [7]
+    assert process.leases.rows[TENANT].holder_id == FREE
+    assert endings(process) == [(1, EndReason.RELEASED)]
+    assert not process.seat.may_bid(process.clock.boot_time())
+    assert process.seat.may_bid(later(process.clock.boot_time(), 2 * TIMING.poll_interval_s))
+
+
+def test_hand_over_waits_for_the_confirm(process: Process) -> None:
+    """The successor would find the batch unconfirmed."""
+    process.plan(7)
+    win(process)
+    process.outbox.acts.lose_request("confirm", AWAY, times=2)
+    step_until_at_rest(process)
+    process.seat.hand_over(1)
+    assert step_until_at_rest(process) == pytest.approx(0.2)
+    assert held_epoch(process) == 1
+    process.clock.advance(0.2)
+    step_until_at_rest(process)
+    assert process.outbox.states() == [SENT]
+    assert process.leases.acts.done[-1] == "release"
+    assert held_epoch(process) is None
+
+
+def test_hand_over_waits_no_longer_for_a_locked_row_than_its_adoption_would(process: Process) -> None:
+    """A transaction left open on one occurrence must not stop the tenant; it is recorded after the term (P2)."""
+    process.plan(7)
+    process.outbox.locked_occurrences.add(1)
+    win(process)
+    step_until_at_rest(process)
+    process.seat.hand_over(1)
+    asked_at = process.clock.boot_time()
+    wait_s = step_until_at_rest(process)
+    while held_epoch(process) is not None:
+        assert wait_s is not None
+        process.clock.advance(wait_s)
+        wait_s = step_until_at_rest(process)
+    assert process.clock.boot_time() - asked_at == pytest.approx(TIMING.publish_timeout_s, abs=0.5)
+    process.outbox.locked_occurrences.clear()
+    process.clock.advance(1)
+    step_until_at_rest(process)
+    assert process.outbox.states() == [SENT]
+
+
+def test_hand_over_with_a_batch_that_the_broker_did_not_take(process: Process) -> None:
+    """It stays claimed: the successor adopts it (A3), this process no longer touches it."""
+    process.plan(7)
+    process.publisher.is_down = True
+    win(process)
+    step_until_at_rest(process)
+    process.publisher.is_down = False
+    process.seat.hand_over(1)
+    step_until_at_rest(process)
+    process.clock.advance(60)
+    assert step_until_at_rest(process) is None
+    assert process.sent() == []
+    assert process.outbox.states() == [OccurrenceState.CLAIMED]
+    assert process.leases.rows[TENANT].holder_id == FREE
+
+
+@pytest.mark.parametrize("lose", ["lose_request", "lose_reply"])
+def test_release_that_fails_in_a_hand_over_is_tried_again(process: Process, lose: str) -> None:
+    """A reply that was lost is found to be a no, and the rest is kept all the same."""
+    win(process)
+    step_until_at_rest(process)
+    getattr(process.leases.acts, lose)("release", CommitOutcomeUnknownError("default", "lost"))
+    process.seat.hand_over(1)
+    assert step_until_at_rest(process) == pytest.approx(0.2)
+    process.clock.advance(0.2)
+    assert step_until_at_rest(process) is None
+    assert held_epoch(process) is None
+    assert process.leases.rows[TENANT].holder_id == FREE
+    assert not process.seat.may_bid(process.clock.boot_time())
+
+
+def test_request_is_told_once_and_does_not_reach_the_next_term(process: Process) -> None:
+    """A reading may be older than the term that it is acted on in."""
+    win(process)
+    process.seat.hand_over(1)
+    process.seat.hand_over(1)
+    assert len(process.events.of(HandOverRequested)) == 1
+    process.seat.denied(1)
+    process.plan(7)
+    win(process)
+    step_until_at_rest(process)
+    assert held_epoch(process) == 2
+    assert process.sent() == [7]
 
 
 def test_lease_won_long_ago_is_not_believed_in(process: Process) -> None:

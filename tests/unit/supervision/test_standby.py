@@ -123,6 +123,40 @@ def test_own_lease_is_not_bid_for(bench: StandbyBench) -> None:
     assert bench.told() == []
 
 
+# Hand-over.
+
+
+def test_holder_that_is_asked_hands_over_and_bids_again_after_two_polls(bench: StandbyBench) -> None:
+    """The lease is free for others meanwhile; the tenant that nobody asked about stays."""
+    bench.standby.poll()
+    bench.leases.request_hand_over(bench.leases.rows[TENANT])
+    bench.standby.poll()
+    bench.acme.seat.step(bench.publisher)
+    bench.told()
+    for _ in range(2):
+        bench.standby.poll()
+        assert bench.holders() == [FREE, "me"]
+        bench.clock.advance(TIMING.poll_interval_s)
+    bench.standby.poll()
+    assert bench.told() == [acquired(TENANT, 2, TakeoverReason.FREE, previous=FREE)]
+
+
+def test_request_to_another_holder_makes_the_next_look_come_soon(bench: StandbyBench) -> None:
+    """Noticing takes the holder a poll; the standby's own is not to come on top. A holder that is dead is no reason."""
+    standby = bench.build(poll_interval_s=TIMING.poll_interval_s)
+    bench.hold(TENANT)
+    bench.hold("umbra")
+    assert standby.poll() == TIMING.poll_interval_s
+    bench.leases.request_hand_over(bench.leases.rows[TENANT])
+    assert standby.poll() < 0.1
+    assert bench.told() == []
+    bench.clock.advance(2 * TIMING.poll_interval_s + 0.001)
+    assert standby.poll() == TIMING.poll_interval_s
+    bench.leases.release(tenant_key=TENANT, holder_id="other", epoch=5)
+    assert standby.poll() == TIMING.poll_interval_s
+    assert bench.told() == [acquired(TENANT, 6, TakeoverReason.FREE, previous=FREE)]
+
+
 # Rescue.
 
 
