@@ -7,6 +7,7 @@ long ago, can replace nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from django_leased_cron.core.outbox import PlanWrite, TermKey, TermLost
 from django_leased_cron.core.planning_inputs import FORMAT
@@ -68,6 +69,12 @@ class Plans:
         done = "state NOT IN ('requested', 'claimed') AND due_at_ms < %(before_ms)s"
         self._find_old = f"SELECT id FROM {OCCURRENCE} WHERE {done} LIMIT %(limit)s"
         self._purge = f"DELETE FROM {OCCURRENCE} WHERE {dialect.any_of('id', 'ids')}"
+
+    def on(self, pool: SessionPool) -> Plans:
+        """Return the same statements on other sessions."""
+        other = copy(self)
+        other._pool = pool
+        return other
 
     def write(
         self, writes: Sequence[PlanWrite], term: TermKey, *, predecessors_adoptable_in_ms: int | None

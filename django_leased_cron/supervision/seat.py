@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -40,14 +41,28 @@ class TenantSeat:
     """
 
     def __init__(
-        self, context: DispatchContext, *, tenant_key: str, alias: str, holder_id: str, wake: Callable[[], None]
+        self,
+        context: DispatchContext,
+        *,
+        tenant_key: str,
+        alias: str,
+        holder_id: str,
+        wake: Callable[[], None],
+        wake_by: Callable[[BootTime], None],
     ) -> None:
+        """Begin as standby.
+
+        Args:
+            wake: asks for a step now.
+            wake_by: asks for a step by then, or as soon as nobody else has anything to do.
+        """
         self.tenant_key = tenant_key
         self.alias = alias
         self.sightings: EpochSightings = context.sightings
         self._context = context
         self._holder_id = holder_id
         self._wake = wake
+        self._wake_by = wake_by
         self._clock: Clock = context.clock
         self._emit: Emit = context.emit
         self._lease_ttl_s = context.timing.lease_ttl_s
@@ -56,7 +71,8 @@ class TenantSeat:
         self._dispatcher: TermDispatcher | None = None
         self._draining = False
         self._edits_announced = False
-        self._turned_at = self._clock.boot_time()
+        self._is_woken = False
+        self._turns_by = BootTime(math.inf)
         self._outage = OutageWatch(alias=alias, doing=f"scheduling tenant {tenant_key!r}", emit=self._emit)
 
     # What other threads ask and tell
@@ -67,13 +83,13 @@ class TenantSeat:
         with self._lock:
             return self._key(self._state.epoch) if isinstance(self._state, Holding) else None
 
-    def has_turned_within(self, seconds: float) -> bool:
-        """Whether the dispatch loop turned lately; a holder whose loop is stuck is not to be renewed."""
-        return self._clock.boot_time() - self._turned_at <= seconds
+    def is_stuck(self, *, for_s: float) -> bool:
+        """Whether the dispatch loop should have turned so long ago; a holder whose loop is stuck is not renewed."""
+        return self._clock.boot_time() - self._turns_by > for_s
 
-    def won(self, epoch: int, asked_at: BootTime) -> None:
-        self._turned()
-        self._take(Won(epoch=epoch, asked_at=asked_at))
+    def won(self, epoch: int, asked_at: BootTime, *, owed_at: BootTime | None = None) -> None:
+        """The lease is ours; with ``owed_at``, nothing is owed before, and the first step may wait so long."""
+        self._take(Won(epoch=epoch, asked_at=asked_at), wake_by=owed_at)
 
     def proved(self, epoch: int, asked_at: BootTime) -> None:
         self._take(Proved(epoch=epoch, asked_at=asked_at))
@@ -91,12 +107,22 @@ class TenantSeat:
         """The database announced something: perhaps an edit of a job."""
         if self.term is not None:
             self._edits_announced = True
-            self._wake()
+            self._wake_up()
+
+    def clock_stepped(self) -> None:
+        """The database's clock is not where it was thought to be, or is known again: what was waited for may be due."""
+        if self.term is not None:
+            self._wake_up()
 
     def drain(self) -> None:
         """Claim nothing more; steps only record what was published."""
         self._draining = True
-        self._wake()
+        self._wake_up()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this seat is to be given up: it bids no more."""
+        return self._draining
 
     @property
     def is_drained(self) -> bool:
@@ -108,7 +134,17 @@ class TenantSeat:
 
     def step(self, publisher: Publisher) -> BootTime | None:
         """Do the next thing for this tenant; return when to come again, ``None``: when woken."""
-        self._turned()
+        with self._lock:
+            self._is_woken = False
+            self._turns_by = self._clock.boot_time()
+        again_at = self._step(publisher)
+        with self._lock:
+            if not self._is_woken:
+                # Until then there is nothing to turn for: a loop at rest is not stuck.
+                self._turns_by = BootTime(math.inf) if again_at is None else again_at
+        return again_at
+
+    def _step(self, publisher: Publisher) -> BootTime | None:
         self._take(TimePassed())
         with self._lock:
             dispatcher, state = self._dispatcher, self._state
@@ -143,9 +179,18 @@ class TenantSeat:
         return dispatcher.step(publisher)
 
     def _turned(self) -> None:
-        self._turned_at = self._clock.boot_time()
+        self._turns_by = self._clock.boot_time()
 
-    def _take(self, event: Event) -> None:
+    def _wake_up(self, *, by: BootTime | None = None) -> None:
+        with self._lock:
+            self._is_woken = True
+            self._turns_by = self._clock.boot_time() if by is None else by
+        if by is None:
+            self._wake()
+        else:
+            self._wake_by(by)
+
+    def _take(self, event: Event, *, wake_by: BootTime | None = None) -> None:
         """Move the machine, and build or drop the dispatcher accordingly."""
         started = False
         ended: list[EndTerm] = []
@@ -165,7 +210,7 @@ class TenantSeat:
         for action in ended:
             self._emit(TermEnded(tenant_key=self.tenant_key, epoch=action.epoch, reason=action.reason))
         if started:
-            self._wake()
+            self._wake_up(by=wake_by)
 
     def _key(self, epoch: int) -> TermKey:
         return TermKey(tenant_key=self.tenant_key, holder_id=self._holder_id, epoch=epoch)
