@@ -81,7 +81,7 @@ demo: $(DEMO_STAMP) ## Three schedulers, one is killed, one frozen, one stopped:
 docs: $(DOCS_STAMP) ## Build the documentation into docs/_build/html; a warning is an error
 	.venv-docs/bin/sphinx-build -n -W --keep-going --quiet -b html docs docs/_build/html
 
-bench: $(STAMP) ## What storms, edits, many jobs and takeovers cost (half an hour; ARGS="edits --database sqlite")
+bench: $(STAMP) ## What storms, edits, many jobs and takeovers cost (40 minutes; ARGS="edits --database sqlite")
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Remove what these commands made

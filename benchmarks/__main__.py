@@ -34,6 +34,7 @@ _BENCHMARKS: Final[Mapping[str, Sequence[str]]] = {
     "footprint": ["postgres"],
     "edit_cost": ["postgres"],
     "takeover": ["postgres"],
+    "tenants": ["postgres"],
 }
 """Name to databases on which it runs if nothing is said."""
 

@@ -21,7 +21,9 @@ class LeasedCronConfig(AppConfig):
     def ready(self) -> None:
         """Register what Django and Celery call later; nothing here touches a database or a broker."""
         from django_leased_cron import checks, worker  # noqa: F401, PLC0415 - models must be loaded first
+        from django_leased_cron.shared_models import share_models  # noqa: PLC0415 - models must be loaded first
 
+        share_models()
         post_migrate.connect(_install_edit_triggers, sender=self)
 
 

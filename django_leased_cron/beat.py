@@ -118,6 +118,13 @@ def _build_supervisor(app: Celery) -> Supervisor:
     for warning in [*find_warnings(), *(() if tenants else ("No tenants are listed: standing by.",))]:
         logger.warning("%s", warning)
     try:
-        return SupervisorBuilder(get_settings(), tenants, only=(), emit=log_event, app=app).build()
+        return SupervisorBuilder(
+            get_settings(),
+            tenants,
+            only=(),
+            emit=log_event,
+            list_tenants=get_tenant_source().list_tenants,
+            app=app,
+        ).build()
     except ImportError as exc:
         raise ConfigurationError([f"A task module or the broker's library cannot be imported: {exc}"]) from exc

@@ -9,6 +9,8 @@
 ``leased_cron.E006``  The driver of a tenant's database is not supported.
 ``leased_cron.E007``  The version of a tenant's database is not supported (*).
 ``leased_cron.E008``  A tenant's database does not answer (*).
+``leased_cron.E009``  A tenant's database is read-only (*).
+``leased_cron.E010``  Two aliases lead to one database (*).
 ``leased_cron.W001``  A SQLite database lacks the settings that let its writers wait for each other.
 ``leased_cron.W002``  The tenants could not be listed, so their databases were not checked (*).
 ====================  ==============================================================================
@@ -18,7 +20,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final
 
 from django.apps import apps
@@ -31,9 +33,10 @@ from django.db.backends.sqlite3.base import DatabaseWrapper as SQLiteWrapper
 
 from django_leased_cron.conf import find_problems, get_settings, project_mapping
 from django_leased_cron.database import SUPPORTED_VENDORS
+from django_leased_cron.database.server import ask_server
 from django_leased_cron.exceptions import ConfigurationError
 from django_leased_cron.setting_values import SETTING
-from django_leased_cron.tenants import SHIPPED_BACKENDS, get_tenant_source
+from django_leased_cron.tenants import STATIC_BACKENDS, Tenant, get_tenant_source
 
 _TAG: Final = "leased_cron"
 
@@ -79,13 +82,13 @@ def check_tenants(**_: Any) -> list[CheckMessage]:
         source = get_tenant_source()
     except ConfigurationError as exc:
         return [Error(problem, id="leased_cron.E003") for problem in exc.problems]
-    if settings.tenants_backend not in SHIPPED_BACKENDS:
+    if settings.tenants_backend not in STATIC_BACKENDS:
         return []  # its list may come from a database: check_databases looks at it
     try:
         tenants = source.list_tenants()
     except ConfigurationError as exc:
         return [Error(problem, id="leased_cron.E004") for problem in exc.problems]
-    return [message for tenant in tenants for message in _check_configuration(tenant.alias)]
+    return [message for alias in _find_aliases(tenants) for message in _check_configuration(alias)]
 
 
 @register(Tags.database)
@@ -94,24 +97,31 @@ def check_databases(*, databases: Sequence[str] | None = None, **_: Any) -> list
     if not databases:
         return []
     try:
-        is_shipped = get_settings().tenants_backend in SHIPPED_BACKENDS
+        is_static = get_settings().tenants_backend in STATIC_BACKENDS
         source = get_tenant_source()
     except ConfigurationError:
         return []  # the checks above report it
     try:
         tenants = source.list_tenants()
     except ConfigurationError as exc:
-        return [] if is_shipped else [Error(problem, id="leased_cron.E004") for problem in exc.problems]
+        return [] if is_static else [Error(problem, id="leased_cron.E004") for problem in exc.problems]
     except DatabaseError as exc:
         # Not an error: `migrate` runs this check, and may be about to create the table that was missing.
         hint = "Run: manage.py migrate. If all is migrated, see why the tenants' backend fails."
         return [CheckWarning(f"The tenants could not be listed: {exc}", hint=hint, id="leased_cron.W002")]
     messages: list[CheckMessage] = []
-    for alias in [tenant.alias for tenant in tenants if tenant.alias in databases]:
-        if not is_shipped:
-            messages += _check_configuration(alias)
-        messages += _check_server(alias)
+    identities: dict[Hashable, str] = {}
+    for alias in _find_aliases(tenants):
+        if alias in databases:
+            if not is_static:
+                messages += _check_configuration(alias)
+            messages += _check_server(alias, identities)
     return messages
+
+
+def _find_aliases(tenants: Sequence[Tenant]) -> Sequence[str]:
+    """Return each alias once: a database may have thousands of tenants."""
+    return list(dict.fromkeys(tenant.alias for tenant in tenants))
 
 
 def _check_configuration(alias: str) -> Iterator[CheckMessage]:
@@ -149,7 +159,7 @@ def _check_sqlite_options(alias: str, connection: BaseDatabaseWrapper) -> Iterat
         )
 
 
-def _check_server(alias: str) -> Iterator[CheckMessage]:
+def _check_server(alias: str, identities: dict[Hashable, str]) -> Iterator[CheckMessage]:
     connection = connections[alias]
     try:
         name, version = connection.display_name, connection.get_database_version()
@@ -164,3 +174,27 @@ def _check_server(alias: str) -> Iterator[CheckMessage]:
             found, wanted = (".".join(map(str, numbers)) for numbers in (version, oldest))
             message = f"Database {alias!r}: {name} {found} is too old."
             yield Error(message, hint=f"Use {name} {wanted} or later.", id="leased_cron.E007")
+        else:
+            yield from _check_facts(alias, identities)
+
+
+def _check_facts(alias: str, identities: dict[Hashable, str]) -> Iterator[CheckMessage]:
+    try:
+        facts = ask_server(connections[alias])
+    except DatabaseError as exc:
+        yield Error(f"Database {alias!r} does not answer: {exc}", id="leased_cron.E008")
+        return
+    if facts is None:
+        return
+    if facts.is_read_only:
+        hint = f"Let DATABASES[{alias!r}] lead to the primary, or leave its tenant out."
+        yield Error(
+            f"Database {alias!r} is read-only: nothing can be scheduled there.", hint=hint, id="leased_cron.E009"
+        )
+    first = identities.setdefault(facts.identity, alias)
+    if first != alias:
+        yield Error(
+            f"Databases {first!r} and {alias!r} are one: both tenants would schedule the same jobs.",
+            hint="Give each tenant a database of its own.",
+            id="leased_cron.E010",
+        )

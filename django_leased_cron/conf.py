@@ -157,6 +157,11 @@ def with_overrides(
     return build_settings(mapping | {key: value for key, value in said.items() if value is not None})
 
 
+def read_project_setting(name: str, default: Any = None) -> Any:
+    """Return a setting that is not ours: django-tenants', for one."""
+    return getattr(project_settings, name, default)
+
+
 def project_mapping() -> object:
     """Return the dict ``LEASED_CRON`` as the project wrote it, unchecked."""
     return getattr(project_settings, SETTING, {})

@@ -41,8 +41,12 @@ class CommitOutcomeUnknownError(DatabaseUnavailableError):
 class MissingTableError(StoreError):
     """A table of the app is not there."""
 
-    def __init__(self, alias: str, detail: str) -> None:
-        super().__init__(alias, f"a table is missing ({detail}); run: manage.py migrate --database={alias}")
+    def __init__(self, alias: str, detail: str, *, schema: str = "") -> None:
+        self.schema = schema
+        where, command = "", f"migrate --database={alias}"
+        if schema:
+            where, command = f" in schema {schema!r}", f"migrate_schemas --schema={schema}"
+        super().__init__(alias, f"a table is missing{where} ({detail}); run: manage.py {command}")
 
 
 class DatabaseClockError(StoreError):

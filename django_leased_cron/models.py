@@ -204,6 +204,8 @@ class JobEdit(models.Model):
 
     kind = models.CharField(_("kind"), max_length=10)
     row_id = models.BigIntegerField(_("row"))
+    schema_name = models.CharField(_("schema"), max_length=63, default="", db_default="", blank=True)
+    """Whose job it is, on PostgreSQL; the database's default, because triggers elsewhere do not name it."""
 
     class Meta:
         verbose_name = _("job edit")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from celery import current_app
 from django.core import checks
 from django.db import Error as DjangoDatabaseError
 from django.db import connections
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from django_leased_cron.code_schedule.mode import read_mode
 from django_leased_cron.conf import LeasedCronSettings
 from django_leased_cron.core.clock import SystemClock
 from django_leased_cron.exceptions import ConfigurationError
 from django_leased_cron.publishing import build_publisher
-from django_leased_cron.tenants import Tenant
+from django_leased_cron.tenants import Tenant, entered
 
 _OUR_APPS = ("leased_cron", "django_celery_beat")
 
@@ -35,28 +37,45 @@ def find_warnings() -> list[str]:
 def find_all_problems(settings: LeasedCronSettings, tenants: Sequence[Tenant]) -> list[str]:
     """Return what ``--check`` finds: configuration, and what databases and broker say now."""
     problems = find_configuration_problems()
-    for alias in dict.fromkeys(tenant.alias for tenant in tenants):
-        problems += _find_database_problems(alias)
+    by_alias: defaultdict[str, list[Tenant]] = defaultdict(list)
+    for tenant in tenants:
+        by_alias[tenant.alias].append(tenant)
+    for alias, here in by_alias.items():
+        problems += _find_database_problems(alias, here)
     return [*problems, *_find_sync_problems(), *_find_broker_problems(settings)]
 
 
-def _find_database_problems(alias: str) -> list[str]:
+def _find_database_problems(alias: str, tenants: Sequence[Tenant]) -> list[str]:
     connection = connections[alias]
     try:
         connection.ensure_connection()
         problems = _describe(checks.run_checks(tags=[checks.Tags.database], databases=[alias]))
-        executor = MigrationExecutor(connection)
-        plan = executor.migration_plan([key for key in executor.loader.graph.leaf_nodes() if key[0] in _OUR_APPS])
+        loader = MigrationLoader(connection)
+        for tenant in tenants:
+            with entered(tenant):
+                problems += _find_unapplied(tenant, MigrationRecorder(connection), loader)
     except DjangoDatabaseError as exc:
         return [f"Database {alias!r} does not answer: {str(exc).strip()}"]
     finally:
         connection.close()
-    if plan:
-        apps = ", ".join(sorted({migration.app_label for migration, _ in plan}))
-        problems.append(
-            f"Database {alias!r}: {len(plan)} unapplied migrations ({apps}). Run: manage.py migrate --database={alias}"
-        )
     return problems
+
+
+def _find_unapplied(tenant: Tenant, recorder: MigrationRecorder, loader: MigrationLoader) -> Iterator[str]:
+    applied = recorder.applied_migrations()
+    wanted = {
+        key for leaf in loader.graph.leaf_nodes() if leaf[0] in _OUR_APPS for key in loader.graph.forwards_plan(leaf)
+    }
+    missing = [key for key in wanted if key not in applied]
+    if not missing:
+        return
+    apps = ", ".join(sorted({app for app, _ in missing}))
+    if tenant.schema:
+        command = f"manage.py migrate_schemas --schema={tenant.schema}"
+        yield f"Schema {tenant.schema!r}: {len(missing)} unapplied migrations ({apps}). Run: {command}"
+    else:
+        command = f"manage.py migrate --database={tenant.alias}"
+        yield f"Database {tenant.alias!r}: {len(missing)} unapplied migrations ({apps}). Run: {command}"
 
 
 def _find_sync_problems() -> Sequence[str]:

@@ -11,7 +11,6 @@ from typing import Final
 
 SETTING: Final = "LEASED_CRON"
 SINGLE_TENANT: Final = "django_leased_cron.tenants.SingleTenant"
-SCHEMA_TENANTS: Final = "django_leased_cron.tenants.SchemaTenants"
 
 _SHORTEST_S: Final = 0.001  # what machines compare is whole milliseconds
 _LONGEST_S: Final = 100 * 365 * 86400
@@ -83,9 +82,6 @@ def read_tenants_backend(key: str, value: object) -> str | Problem:
     if not isinstance(value, str) or "." not in value:
         message = f"{key} is {value!r}, which is not a dotted path to a class."
         return Problem(key=key, message=message, hint=f"Write for example {SINGLE_TENANT!r}.")
-    if value == SCHEMA_TENANTS:
-        message = f"{key} is {value!r}: one tenant per schema is not available in this version."
-        return Problem(key=key, message=message, hint="Use DatabaseTenants, or SingleTenant with one schema.")
     return value
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,16 +17,15 @@ from django_leased_cron.core.database_clock import is_plausible
 from django_leased_cron.core.lease import FREE
 from django_leased_cron.database import build_dialect
 from django_leased_cron.database.session import Session
-from django_leased_cron.database.tables import JOB, LEASE, OCCURRENCE, STATE, TENANT_POLICY
+from django_leased_cron.database.tables import JOB, LEASE, OCCURRENCE, PROCESS, STATE, TENANT_POLICY
 from django_leased_cron.edit_triggers import find_triggers
 from django_leased_cron.exceptions import DatabaseClockError, StoreError
-from django_leased_cron.lease_store.store import PROCESS
 from django_leased_cron.tenants import Tenant
 
 _LEASE: Final = ("holder_id", "epoch", "acquired_at_ms", "expires_at_ms")
-_READ_LEASE: Final = f"SELECT {', '.join(_LEASE)} FROM {LEASE} WHERE tenant_key = %(tenant_key)s"
+_READ_LEASE: Final = f"SELECT {', '.join(_LEASE)} FROM {{lease}} WHERE tenant_key = %(tenant_key)s"
 _PROCESS: Final = ("holder_id", "host", "pid", "version", "started_at_ms", "last_seen_at_ms")
-_READ_PROCESSES: Final = f"SELECT {', '.join(_PROCESS)}, draining, tenants FROM {PROCESS}"
+_READ_PROCESSES: Final = f"SELECT {', '.join(_PROCESS)}, draining, tenants FROM {{process}}"
 # Overdue is what is still planned for the past: a claim moves the plan on. By the index on (fire_at_ms, job_id).
 _WORK: Final = {
     "jobs": f"SELECT COUNT(*) FROM {JOB}",
@@ -117,15 +117,23 @@ def is_live(*, expires_at_ms: int, last_seen_at_ms: int | None, now_ms: int, lea
     return expires_at_ms > now_ms and is_seen(last_seen_at_ms, now_ms=now_ms, lease_ttl_ms=lease_ttl_ms)
 
 
-def read_status(tenants: Iterable[Tenant], *, lease_ttl_ms: int) -> Status:
-    """Ask each tenant's database; one that does not answer hides none of the others."""
+def read_status(tenants: Sequence[Tenant], *, lease_ttl_ms: int) -> Status:
+    """Ask each tenant's database, over one connection each; one that does not answer hides none of the others."""
+    with ExitStack() as cleanup:
+        sessions: dict[str, Session] = {}
+        for alias in {tenant.alias for tenant in tenants}:
+            sessions[alias] = cleanup.enter_context(closing(Session(alias, build_dialect(alias))))
+        return _read_status(tenants, sessions, lease_ttl_ms=lease_ttl_ms)
+
+
+def _read_status(tenants: Iterable[Tenant], sessions: Mapping[str, Session], *, lease_ttl_ms: int) -> Status:
     statuses: list[TenantStatus] = []
     readings: list[Reading] = []
     unreadable: list[str] = []
     slowly_edited: list[str] = []
     for tenant in tenants:
         try:
-            reading = _read_tenant(tenant)
+            reading = _read_tenant(tenant, sessions[tenant.alias])
         except StoreError as exc:
             unreadable.append(f"Tenant {tenant.key!r}: {exc}")
             continue
@@ -219,26 +227,22 @@ def _find_live(readings: Iterable[Reading], *, lease_ttl_ms: int) -> list[Proces
     return sorted(latest.values(), key=lambda process: process.holder_id)
 
 
-def _read_tenant(tenant: Tenant) -> Reading:
+def _read_tenant(tenant: Tenant, session: Session) -> Reading:
     """Ask a tenant's database.
 
     Raises:
         StoreError: it does not answer, lacks our tables or cannot tell the time.
     """
-    dialect = build_dialect(tenant.alias)
-    session = Session(tenant.alias, dialect)
-    try:
-        with session.transaction(reading=True):
-            ((now_ms,),) = session.fetch(f"SELECT {dialect.now_ms}")
-            if not is_plausible(now_ms):
-                raise DatabaseClockError(tenant.alias, now_ms)
-            parameters = {"tenant_key": tenant.key, "now_ms": now_ms}
-            leases = session.fetch(_READ_LEASE, parameters)
-            processes = session.fetch(_READ_PROCESSES)
-            (work,) = session.fetch(_READ_WORK, parameters)
-        has_edit_triggers = find_triggers(session)
-    finally:
-        session.close()
+    dialect, session.schema = session.dialect, tenant.schema
+    with session.transaction(reading=True):
+        ((now_ms,),) = session.fetch(f"SELECT {dialect.now_ms}")
+        if not is_plausible(now_ms):
+            raise DatabaseClockError(tenant.alias, now_ms)
+        parameters = {"tenant_key": tenant.key, "now_ms": now_ms}
+        leases = session.fetch(_READ_LEASE.format(lease=dialect.shared(LEASE)), parameters)
+        processes = session.fetch(_READ_PROCESSES.format(process=dialect.shared(PROCESS)))
+        (work,) = session.fetch(_READ_WORK, parameters)
+    has_edit_triggers = find_triggers(session)
     lease = dict(zip(_LEASE, leases[0], strict=True)) if leases else {}
     return Reading(
         now_ms=now_ms,

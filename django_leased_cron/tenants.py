@@ -1,17 +1,19 @@
 """Where tenants come from.
 
-A tenant is the unit that has its own jobs, its own lease and its own beat scheduler. Each has a database of its own:
-two tenants in one database would both schedule the same job rows.
+A tenant is the unit that has its own jobs, its own lease and its own beat scheduler. Each has a database or a schema of
+its own: two tenants in one would both schedule the same job rows.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -21,10 +23,22 @@ from django.utils.module_loading import import_string
 
 from django_leased_cron.conf import LeasedCronSettings, get_settings
 from django_leased_cron.exceptions import ConfigurationError
+from django_leased_cron.schema_settings import (
+    find_shared_schema,
+    find_tenant_model,
+    get_public_schema,
+    get_shared_apps,
+    get_tenant_alias,
+    get_tenant_apps,
+)
 from django_leased_cron.setting_values import SETTING
 
-SHIPPED_BACKENDS: Final = ("django_leased_cron.tenants.SingleTenant", "django_leased_cron.tenants.DatabaseTenants")
+STATIC_BACKENDS: Final = ("django_leased_cron.tenants.SingleTenant", "django_leased_cron.tenants.DatabaseTenants")
 """Those that are known to list their tenants without asking a database."""
+SHIPPED_BACKENDS: Final = (*STATIC_BACKENDS, "django_leased_cron.tenants.SchemaTenants")
+
+_OURS: Final = "django_leased_cron"
+_JOBS: Final = "django_celery_beat"
 
 LONGEST_KEY: Final = 191  # the longest indexed text of four-byte characters on older MySQL row formats
 
@@ -37,6 +51,9 @@ _SERVER_OPTIONS: Final = ("service", "host", "hostaddr", "port", "unix_socket", 
 class Tenant:
     """A tenant: the key of its lease, and the alias in ``DATABASES`` where its jobs and its lease are.
 
+    With a ``schema`` its jobs are in that one, and its lease is in the schema that all of the database share; the
+    alias then has the engine of django-tenants.
+
     Raises:
         ConfigurationError: the key cannot be one. It is part of task ids and log lines, where a line break would
             make two tenants look like one.
@@ -44,6 +61,7 @@ class Tenant:
 
     key: str
     alias: str
+    schema: str = ""
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -56,12 +74,16 @@ class Tenant:
 
 
 class TenantSource(Protocol):
-    """What ``TENANTS["BACKEND"]`` names; it is called with ``TENANTS["OPTIONS"]`` as keyword arguments."""
+    """What ``TENANTS["BACKEND"]`` names; it is called with ``TENANTS["OPTIONS"]`` as keyword arguments.
+
+    It may also have a ``find_tenant(tenant_key)`` that returns a tenant or ``None``. Workers ask for one tenant at the
+    start of every tracked run; without it they look through the list.
+    """
 
     def list_tenants(self) -> Sequence[Tenant]:
         """Return the tenants as they are now.
 
-        Called at every poll of every scheduler and at the start of every tracked run: keep it cheap.
+        Called once a heartbeat by every scheduler. What it raises changes nothing: the tenants stay as they were.
         """
         ...
 
@@ -95,7 +117,76 @@ class DatabaseTenants:
         return self._tenants
 
 
-def build_tenant_source(settings: LeasedCronSettings) -> TenantSource:
+class SchemaTenants:
+    """One tenant for each schema of django-tenants; its key is the schema's name.
+
+    The public schema is one too if ``django_celery_beat`` is among ``SHARED_APPS``: only then has it jobs.
+
+    Raises:
+        ConfigurationError: the project is not one of django-tenants, or its apps are not where they must be.
+    """
+
+    def __init__(self) -> None:
+        problems = [*_find_schema_problems()]
+        if problems:
+            raise ConfigurationError(problems)
+        self._alias = get_tenant_alias()
+        self._public = get_public_schema()
+
+    def list_tenants(self) -> Sequence[Tenant]:
+        """Ask the database; raises ``django.db.Error``."""
+        tenant_model = apps.get_model(find_tenant_model() or "")
+        names = tenant_model._default_manager.using(self._alias).order_by("schema_name")
+        found = [self._build(name) for name in names.values_list("schema_name", flat=True)]
+        if _is_among(_JOBS, get_shared_apps()):
+            return found
+        return [tenant for tenant in found if tenant.schema != self._public]
+
+    def find_tenant(self, tenant_key: str) -> Tenant | None:
+        """Return the tenant without a look at the database: whoever asks has a message from its scheduler."""
+        return self._build(tenant_key)
+
+    def _build(self, schema: str) -> Tenant:
+        return Tenant(key=schema, alias=self._alias, schema=schema)
+
+
+def _find_schema_problems() -> Iterator[str]:
+    alias = get_tenant_alias()
+    if alias not in connections or find_shared_schema(connections[alias]) is None:
+        yield f"SchemaTenants: the ENGINE of DATABASES[{alias!r}] is not 'django_tenants.postgresql_backend'."
+        return
+    if find_tenant_model() is None:
+        yield "SchemaTenants: TENANT_MODEL is not set. It names the model of django-tenants with one row per schema."
+    if not _is_among(_OURS, get_shared_apps()):
+        yield f"SchemaTenants: add {_OURS!r} to SHARED_APPS: the leases of all tenants are in the public schema."
+    yield from (
+        f"SchemaTenants: add {app!r} to TENANT_APPS: jobs, plans and policies are in each tenant's schema."
+        for app in (_OURS, _JOBS)
+        if not _is_among(app, get_tenant_apps())
+    )
+
+
+def _is_among(app: str, listed: Iterable[str]) -> bool:
+    """Return whether an app is listed, by its name or by its configuration's."""
+    return any(entry == app or entry.startswith(f"{app}.") for entry in listed)
+
+
+@contextmanager
+def entered(tenant: Tenant) -> Iterator[None]:
+    """Have Django's own connection, in this thread, find the tenant's tables while the block runs."""
+    if not tenant.schema:
+        yield
+        return
+    connection: Any = connections[tenant.alias]
+    outer, includes_public = connection.tenant, connection.include_public_schema
+    connection.set_schema(tenant.schema)
+    try:
+        yield
+    finally:
+        connection.set_tenant(outer, include_public=includes_public)
+
+
+def build_tenant_source(settings: LeasedCronSettings) -> CheckedTenants:
     """Return the source that the settings name; what it lists is checked before anybody acts on it.
 
     Raises:
@@ -115,18 +206,18 @@ def build_tenant_source(settings: LeasedCronSettings) -> TenantSource:
         raise ConfigurationError([problem]) from exc
     if not callable(getattr(source, "list_tenants", None)):
         raise ConfigurationError([f"TENANTS.BACKEND {path!r} has no list_tenants(). Write one that returns tenants."])
-    return _CheckedTenants(cast(TenantSource, source))
+    return CheckedTenants(cast(TenantSource, source))
 
 
 @functools.cache
-def get_tenant_source() -> TenantSource:
+def get_tenant_source() -> CheckedTenants:
     """Return the project's source, built once."""
     return build_tenant_source(get_settings())
 
 
-def find_tenant_alias(tenant_key: str) -> str | None:
-    """Return the database alias of a tenant, or nothing if no such tenant is listed."""
-    return next((tenant.alias for tenant in get_tenant_source().list_tenants() if tenant.key == tenant_key), None)
+def find_tenant(tenant_key: str) -> Tenant | None:
+    """Return a tenant, or nothing if no such tenant is listed."""
+    return get_tenant_source().find_tenant(tenant_key)
 
 
 @receiver(setting_changed)
@@ -135,7 +226,7 @@ def _forget_source(*, setting: str, **_: object) -> None:
         get_tenant_source.cache_clear()
 
 
-class _CheckedTenants:
+class CheckedTenants:
     """Another source, whose list is checked whenever it has changed."""
 
     def __init__(self, source: TenantSource) -> None:
@@ -150,6 +241,12 @@ class _CheckedTenants:
                 raise ConfigurationError(problems)
             self._checked = tenants
         return tenants
+
+    def find_tenant(self, tenant_key: str) -> Tenant | None:
+        find = getattr(self._source, "find_tenant", None)
+        if find is not None:
+            return cast("Tenant | None", find(tenant_key))
+        return next((tenant for tenant in self.list_tenants() if tenant.key == tenant_key), None)
 
 
 def _find_problems(tenants: Iterable[Tenant]) -> list[str]:
@@ -166,10 +263,15 @@ def _find_problems(tenants: Iterable[Tenant]) -> list[str]:
             problems.append(f"Tenant {tenant.key!r}: DATABASES has no alias {tenant.alias!r}. It has {known}.")
             continue
         try:
-            database = _identify_database(tenant.alias)
+            database = (*_identify_database(tenant.alias), tenant.schema)
         except ImproperlyConfigured as exc:  # no such engine, or its driver is not installed
             problems.append(f"Tenant {tenant.key!r}: DATABASES[{tenant.alias!r}] cannot be used: {exc}")
             continue
+        if tenant.schema and find_shared_schema(connections[tenant.alias]) is None:
+            problems.append(
+                f"Tenant {tenant.key!r} has a schema, but the ENGINE of DATABASES[{tenant.alias!r}] is not"
+                " 'django_tenants.postgresql_backend'."
+            )
         first = tenant_by_database.setdefault(database, tenant)
         if first is not tenant:
             problems.append(

@@ -19,6 +19,7 @@ from django_leased_cron.core.events import Event
 from django_leased_cron.core.lease import (
     FREE,
     Acquired,
+    Bid,
     HeldByOther,
     LeaseReading,
     LeaseRow,
@@ -193,21 +194,21 @@ class InMemoryLeaseStore:
                 self.rows.setdefault(tenant_key, _free_row(tenant_key))
             return LeaseReading(now_ms=self.now_ms, leases={key: self.rows[key] for key in tenant_keys})
 
+    def read_notable(self) -> LeaseReading:
+        with self.acts.act("read_notable"):
+            progress: dict[str, int] = {}
+            for row in self.rows.values():
+                progress[row.holder_id] = max(row.progressed_at_ms, progress.get(row.holder_id, 0))
+            return LeaseReading(now_ms=self.now_ms, leases=dict(self.rows), progress=progress)
+
     def try_acquire(self, seen: LeaseRow, *, holder_id: str, reason: TakeoverReason) -> Acquired | HeldByOther:
         with self.acts.act("try_acquire"):
-            now_ms = self.now_ms
-            if self.rows.get(seen.tenant_key) != seen or not self._still_applies(reason, seen, now_ms):
-                return HeldByOther(tenant_key=seen.tenant_key)
-            self.rows[seen.tenant_key] = replace(
-                seen,
-                holder_id=holder_id,
-                epoch=seen.epoch + 1,
-                acquired_at_ms=now_ms,
-                expires_at_ms=now_ms + self.lease_ttl_ms,
-                progressed_at_ms=now_ms,
-                hand_over_requested_at_ms=None,
-            )
-            return Acquired(tenant_key=seen.tenant_key, epoch=seen.epoch + 1, now_ms=now_ms)
+            return self._acquire(Bid(row=seen, reason=reason), holder_id)
+
+    def try_acquire_many(self, bids: Sequence[Bid], *, holder_id: str) -> Sequence[Acquired]:
+        with self.acts.act("try_acquire_many"):
+            outcomes = [self._acquire(bid, holder_id) for bid in bids if bid.row.tenant_key not in self.locked]
+            return [outcome for outcome in outcomes if isinstance(outcome, Acquired)]
 
     def renew(self, *, holder_id: str, epochs: Mapping[str, int]) -> Renewal:
         with self.acts.act("renew"):
@@ -255,6 +256,21 @@ class InMemoryLeaseStore:
     def change(self, tenant_key: str, **columns: Any) -> None:
         """Write columns of a row that is there."""
         self.rows[tenant_key] = replace(self.rows[tenant_key], **columns)
+
+    def _acquire(self, bid: Bid, holder_id: str) -> Acquired | HeldByOther:
+        seen, now_ms = bid.row, self.now_ms
+        if self.rows.get(seen.tenant_key) != seen or not self._still_applies(bid.reason, seen, now_ms):
+            return HeldByOther(tenant_key=seen.tenant_key)
+        self.rows[seen.tenant_key] = replace(
+            seen,
+            holder_id=holder_id,
+            epoch=seen.epoch + 1,
+            acquired_at_ms=now_ms,
+            expires_at_ms=now_ms + self.lease_ttl_ms,
+            progressed_at_ms=now_ms,
+            hand_over_requested_at_ms=None,
+        )
+        return Acquired(tenant_key=seen.tenant_key, epoch=seen.epoch + 1, now_ms=now_ms)
 
     def _still_applies(self, reason: TakeoverReason, row: LeaseRow, now_ms: int) -> bool:
         match reason:

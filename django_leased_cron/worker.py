@@ -36,7 +36,7 @@ from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.current import CurrentOccurrence, read_occurrence
 from django_leased_cron.database.now import read_now_ms
 from django_leased_cron.models import Occurrence
-from django_leased_cron.tenants import find_tenant_alias
+from django_leased_cron.tenants import Tenant, entered, find_tenant
 
 logger = logging.getLogger(__name__)
 
@@ -91,10 +91,10 @@ def guard_task(task: Task[Any, Any]) -> None:
     @functools.wraps(run)
     def guarded_run(*args: Any, **kwargs: Any) -> Any:
         occurrence = read_occurrence(task.request)
-        alias = None if occurrence is None else find_tenant_alias(occurrence.tenant)
-        if occurrence is None or alias is None:
+        tenant = None if occurrence is None else find_tenant(occurrence.tenant)
+        if occurrence is None or tenant is None:
             return run(*args, **kwargs)
-        record = RunRecord(alias=alias, occurrence=occurrence)
+        record = RunRecord(tenant=tenant, occurrence=occurrence)
         match record.start():
             case Ownership.UNKNOWN:
                 return run(*args, **kwargs)
@@ -138,8 +138,12 @@ def _recorded(record: RunRecord) -> Iterator[None]:
 class RunRecord:
     """The row of an occurrence, as one of its attempts writes it."""
 
-    alias: str
+    tenant: Tenant
     occurrence: CurrentOccurrence
+
+    @property
+    def alias(self) -> str:
+        return self.tenant.alias
 
     def start(self) -> Ownership:
         """Say that this attempt starts, unless another one has.
@@ -200,7 +204,8 @@ class RunRecord:
         failures = 0
         while True:
             try:
-                return ask()
+                with entered(self.tenant):
+                    return ask()
             except DatabaseError as exc:
                 failures += 1
                 connection = connections[self.alias]

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_permission_codename
-from django.db import transaction
+from django.db import connections, transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
@@ -18,7 +18,14 @@ from django_leased_cron.display import show_distance
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.hand_over import open_leases, request_hand_overs
 from django_leased_cron.models import SchedulerLease, SchedulerProcess
+from django_leased_cron.schema_settings import find_current_schema, get_public_schema
 from django_leased_cron.status import is_live, is_seen
+
+
+def _find_only_tenant(alias: str) -> str | None:
+    """Return the tenant whose schema the page is in: it shows nothing of the others. ``None``: it shows all."""
+    schema = find_current_schema(connections[alias])
+    return schema if schema and schema != get_public_schema() else None
 
 
 @admin.register(SchedulerLease)
@@ -76,6 +83,9 @@ class SchedulerLeaseAdmin(MachineStateAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         leases: QuerySet[Any] = super().get_queryset(request)
+        tenant = _find_only_tenant(leases.db)
+        if tenant is not None:
+            leases = leases.filter(tenant_key=tenant)
         processes = SchedulerProcess.objects.filter(holder_id=OuterRef("holder_id"))
         seen_at_ms = Subquery(processes.values("last_seen_at_ms")[:1])
         leases = leases.annotate(now_ms=read_now_ms(leases.db), holder_seen_at_ms=seen_at_ms)
@@ -113,6 +123,11 @@ class SchedulerProcessAdmin(MachineStateAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         processes: QuerySet[Any] = super().get_queryset(request)
+        tenant = _find_only_tenant(processes.db)
+        if tenant is not None:
+            processes = processes.filter(
+                holder_id__in=SchedulerLease.objects.filter(tenant_key=tenant).values("holder_id")
+            )
         processes = processes.annotate(now_ms=read_now_ms(processes.db))
         return processes
 

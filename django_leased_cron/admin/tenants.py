@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
@@ -14,13 +14,15 @@ from django_leased_cron.admin.generics import AnyModelAdmin
 from django_leased_cron.admin.machine_state import instant_column
 from django_leased_cron.admin.pauses import PAUSE_FIELDS, PauseForm
 from django_leased_cron.models import TenantPolicy
+from django_leased_cron.schema_settings import find_current_schema
 from django_leased_cron.tenants import get_tenant_source
 
 
 def _list_keys() -> list[tuple[str, str]]:
-    # A policy counts in the database with the tenant's jobs, and this page writes to its own.
+    # A policy counts in the database and the schema with the tenant's jobs, and this page writes to its own.
     tenants = get_tenant_source().list_tenants()
-    return [(tenant.key, tenant.key) for tenant in tenants if tenant.alias == DEFAULT_DB_ALIAS]
+    here = DEFAULT_DB_ALIAS, find_current_schema(connection)
+    return [(tenant.key, tenant.key) for tenant in tenants if (tenant.alias, tenant.schema) == here]
 
 
 class TenantPolicyForm(PauseForm):

@@ -7,7 +7,7 @@ must not keep a due job waiting. What the rows are changed to reaches the plan a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from celery import Celery
@@ -31,7 +31,7 @@ from django_leased_cron.core.events import (
 )
 from django_leased_cron.database import build_dialect
 from django_leased_cron.exceptions import DatabaseUnavailableError, MissingTableError, StoreError
-from django_leased_cron.tenants import Tenant
+from django_leased_cron.tenants import Tenant, entered
 
 _RETRY_S: Final = 5.0
 _DOING: Final = "synchronising the code's schedule"
@@ -40,19 +40,19 @@ _DOING: Final = "synchronising the code's schedule"
 class CodeScheduleSync:
     """Synchronises the tenants whose terms begin, one after another; tries again until it works or the term ends."""
 
-    def __init__(self, app: Celery, tenants: Iterable[Tenant], *, emit: Emit) -> None:
+    def __init__(self, app: Celery, tenants: Mapping[str, Tenant], *, emit: Emit) -> None:
         """Read the mode.
 
         Args:
             app: finalized, with its task modules imported, by the time the first term begins.
-            tenants: whose terms may begin here.
+            tenants: by key, those whose terms may begin here; may grow.
 
         Raises:
             ConfigurationError: there is no such mode.
         """
         self._app = app
         self._mode = read_mode(app)
-        self._tenants = {tenant.key: tenant for tenant in tenants}
+        self._tenants = tenants
         self._emit = emit
         self._changed = threading.Condition()
         self._owed: dict[str, int] = {}
@@ -80,20 +80,22 @@ class CodeScheduleSync:
                 owed = dict(self._owed)
             for tenant_key, epoch in owed.items():
                 self._try(self._tenants[tenant_key], epoch)
+            for alias in {self._tenants[tenant_key].alias for tenant_key in owed}:
+                connections[alias].close()
             with self._changed:
                 if owed.items() & self._owed.items():  # what failed; a term that begins does not wait for it
                     self._changed.wait(_RETRY_S)
 
     def _try(self, tenant: Tenant, epoch: int) -> None:
         try:
-            self.synchronise(tenant)
+            with entered(tenant):
+                self.synchronise(tenant)
         except (StoreError, DjangoDatabaseError) as exc:
-            self._failed(tenant, exc if isinstance(exc, StoreError) else _translated(exc, tenant.alias))
+            connections[tenant.alias].close()  # broken perhaps: the next tenant must not suffer for it
+            self._failed(tenant, exc if isinstance(exc, StoreError) else _translated(exc, tenant))
             return
         except Exception as exc:  # noqa: BLE001 - top of the loop: ours to mend, and the next term tries again
             self._emit(LoopFailed(doing=_DOING, error=exc))
-        finally:
-            connections[tenant.alias].close()
         self._worked(tenant)
         self._settle(tenant.key, epoch)
 
@@ -137,8 +139,8 @@ class CodeScheduleSync:
                 del self._owed[tenant_key]
 
 
-def _translated(error: DjangoDatabaseError, alias: str) -> StoreError:
+def _translated(error: DjangoDatabaseError, tenant: Tenant) -> StoreError:
     detail = next(iter(str(error).splitlines()), type(error).__name__)
-    if build_dialect(alias).is_missing_table(error):
-        return MissingTableError(alias, detail)
-    return DatabaseUnavailableError(alias, detail)
+    if build_dialect(tenant.alias).is_missing_table(error):
+        return MissingTableError(tenant.alias, detail, schema=tenant.schema)
+    return DatabaseUnavailableError(tenant.alias, detail)

@@ -37,7 +37,10 @@ class LeaseObserver:
         self._progressed_at_ms: dict[str, int] = {}
 
     def observe(self, reading: LeaseReading, *, at: BootTime) -> None:
-        """Take in a reading received at ``at``; tenants that it leaves out are forgotten."""
+        """Take in a reading received at ``at``; tenants that a whole one leaves out are forgotten."""
+        if reading.progress is not None:
+            self._note(reading, reading.progress, at=at)
+            return
         since: dict[str, tuple[_Version, BootTime]] = {}
         progress: dict[str, int] = {}
         for tenant_key, row in reading.leases.items():
@@ -46,6 +49,15 @@ class LeaseObserver:
             since[tenant_key] = seen if seen is not None and seen[0] == version else (version, at)
             progress[row.holder_id] = max(row.progressed_at_ms, progress.get(row.holder_id, 0))
         self._unchanged_since, self._progressed_at_ms = since, progress
+
+    def _note(self, reading: LeaseReading, progress: Mapping[str, int], *, at: BootTime) -> None:
+        """Take in a reading of some leases; of the others nothing new is known."""
+        for tenant_key, row in reading.leases.items():
+            version = _version(row)
+            seen = self._unchanged_since.get(tenant_key)
+            if seen is None or seen[0] != version:
+                self._unchanged_since[tenant_key] = (version, at)
+        self._progressed_at_ms = dict(progress)
 
     def unchanged_for_s(self, row: LeaseRow, *, at: BootTime) -> float:
         """Return for how long, up to ``at``, the row has been seen as it is; 0 for one not observed."""

@@ -40,6 +40,8 @@ class ClaimRules:
     catch_up_window_ms: int
     delivery: Delivery
     solar_calculator: SolarCalculator | None = None
+    schema: str = ""
+    """The schema with the tenant's jobs, where it has one; messages name it."""
 
     def find_due(self, window: Window, *, now_ms: int, limit: int) -> DueWork:
         """Return what to do about the due jobs of a window, at most ``limit`` firings, the oldest first."""

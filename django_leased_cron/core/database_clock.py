@@ -18,6 +18,7 @@ drift apart in that minute.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Final, TypeGuard
 
@@ -66,9 +67,10 @@ class _Sample:
 
 
 class DatabaseClockEstimate:
-    """Where one database's clock stands, judged by its readings. One thread notes; others may ask meanwhile."""
+    """Where one database's clock stands, judged by its readings; shared by all who read it, in any thread."""
 
     def __init__(self) -> None:
+        self._noting = threading.Lock()
         self._best: _Sample | None = None
         self._suspects: list[_Sample] = []
 
@@ -79,7 +81,10 @@ class DatabaseClockEstimate:
 
     def note(self, now_ms: int, *, sent_at: BootTime, received_at: BootTime) -> None:
         """Take in one plausible reading, with the boot times around the round trip that brought it."""
-        sample = _Sample(now_ms=now_ms, sent_at=sent_at, received_at=received_at)
+        with self._noting:
+            self._note(_Sample(now_ms=now_ms, sent_at=sent_at, received_at=received_at))
+
+    def _note(self, sample: _Sample) -> None:
         if self._best is None:
             self._best = sample
         elif self._suspects or sample.distance_ms(self._best) > STEP_TOLERANCE_MS:

@@ -45,6 +45,8 @@ class LeaseReading:
 
     now_ms: int
     leases: Mapping[str, LeaseRow]
+    progress: Mapping[str, int] | None = None
+    """Holder to its last progress on any lease; ``None``: the reading has all leases, and so shows it itself."""
 
 
 class TakeoverReason(StrEnum):
@@ -56,6 +58,14 @@ class TakeoverReason(StrEnum):
     """Unchanged for LEASE_TTL on the observer's own clock: covers a database clock that stepped back."""
     RESCUE = "rescue"
     """Its holder leaves owed work undone, expired or not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid:
+    """A lease to be taken as it was read, and why."""
+
+    row: LeaseRow
+    reason: TakeoverReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +114,27 @@ class LeaseStore(Protocol):
         """Read the leases of these tenants in one query, creating (free, epoch 0) rows that are missing."""
         ...
 
+    def read_notable(self) -> LeaseReading:
+        """Read what there is a reason to look at: leases that may be taken, or were lately, or are to be handed over.
+
+        One query whose answer is small however many leases there are, while nothing happens; other processes' tenants
+        are among them. What has merely not changed for long is not: that takes a whole reading now and then.
+        """
+        ...
+
     def try_acquire(self, seen: LeaseRow, *, holder_id: str, reason: TakeoverReason) -> Acquired | HeldByOther:
         """Take a lease whose row is still exactly ``seen``, if ``reason`` still holds by the database's clock.
 
         Raises:
             CommitOutcomeUnknownError: it may be ours; the next reading shows it (``holder_id``, ``seen.epoch + 1``).
+        """
+        ...
+
+    def try_acquire_many(self, bids: Sequence[Bid], *, holder_id: str) -> Sequence[Acquired]:
+        """Do the same for many leases in one statement that waits for nobody's row; return those that were taken.
+
+        Raises:
+            CommitOutcomeUnknownError: any of them may be ours; the next reading shows it.
         """
         ...
 

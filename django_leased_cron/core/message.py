@@ -15,6 +15,8 @@ from django_leased_cron.core.schedule import parse_instant
 from django_leased_cron.exceptions import MalformedJobError
 
 _OURS_TO_SET: Final = frozenset({"id", "task"})
+_SCHEMA_HEADER: Final = "_schema_name"
+"""Where tenant-schemas-celery looks for the schema that a worker is to run the task in."""
 _LONGEST_EXPIRY_S: Final = 10 * 366 * 86_400.0
 """Later than any worker will look; Celery cannot count to the end of the calendar."""
 _EXAMPLES: Final[dict[type, str]] = {list: "array, such as [1, 2]", dict: 'object, such as {"key": 1}'}
@@ -35,15 +37,25 @@ def digest_message(message: JobMessage) -> str:
 
 
 def build_publication(
-    occurrence: ClaimedOccurrence, message: JobMessage, *, tenant_key: str, now_ms: int, storage_zone: tzinfo
+    occurrence: ClaimedOccurrence,
+    message: JobMessage,
+    *,
+    tenant_key: str,
+    now_ms: int,
+    storage_zone: tzinfo,
+    schema: str = "",
 ) -> Publication:
     """Decode a job's row into a publication, with the headers that beat and this app add.
+
+    A ``schema`` is named in the header that tenant-schemas-celery reads, whatever the job's own headers say.
 
     Raises:
         MalformedJobError: a column that cannot be sent as it stands.
     """
     claim = occurrence.claim
     headers = _decode_headers(message.headers)
+    if schema:
+        headers[_SCHEMA_HEADER] = schema
     headers |= {
         "periodic_task_name": message.name,
         "celery_beat_task": True,

@@ -15,6 +15,7 @@ from django_leased_cron.database.mysql import MySQLDialect
 from django_leased_cron.database.postgres import PostgresDialect
 from django_leased_cron.database.sqlite import SQLiteDialect
 from django_leased_cron.exceptions import ConfigurationError
+from django_leased_cron.schema_settings import find_shared_schema
 
 SUPPORTED_VENDORS = ("postgresql", "mysql", "sqlite")
 
@@ -41,7 +42,7 @@ def build_dialect(alias: str) -> Dialect:
     connection = connections[alias]
     match connection.vendor:
         case "postgresql":
-            return PostgresDialect()
+            return PostgresDialect(shared_schema=find_shared_schema(connection) or "")
         case "sqlite":
             return SQLiteDialect(storage_zone=str(find_storage_zone(alias)))
         case "mysql":

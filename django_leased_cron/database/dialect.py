@@ -47,6 +47,14 @@ class Dialect(Protocol):
 
     def is_missing_table(self, error: Exception) -> bool: ...
 
+    def shared(self, table: str) -> str:
+        """Return the name, in SQL, of a table that all tenants of the database share, whatever schema is entered."""
+        ...
+
+    def enter_schema(self, schema: str) -> str:
+        """Return the statement after which, to the end of the transaction, bare table names are those of a schema."""
+        ...
+
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         """Return a FROM item that unfolds a JSON array of objects; a missing key is NULL."""
         ...

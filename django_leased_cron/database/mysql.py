@@ -45,6 +45,13 @@ class MySQLDialect:
     def is_missing_table(self, error: Exception) -> bool:
         return bool(error.args) and error.args[0] == _NO_SUCH_TABLE
 
+    def shared(self, table: str) -> str:
+        return table
+
+    def enter_schema(self, schema: str) -> str:
+        message = "only PostgreSQL has a schema for each tenant"
+        raise NotImplementedError(message)
+
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"{name} {_KINDS[kind]} PATH '$.{name}'" for name, kind in columns.items())
         return f"JSON_TABLE(%({parameter})s, '$[*]' COLUMNS ({shape})) AS {alias}"

@@ -19,6 +19,8 @@ _KINDS = {"integer": "bigint", "text": "text"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresDialect:
     vendor: str = "postgresql"
+    shared_schema: str = ""
+    """Where the tables are that tenants with schemas of their own share; empty: wherever the search path finds them."""
     # clock_timestamp() moves within a transaction; after a wait for a row lock it is read anew.
     now_ms: str = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
     # SET LOCAL, because a pooling proxy hands the next transaction to another backend and forgets SET.
@@ -59,6 +61,13 @@ class PostgresDialect:
     def is_missing_table(self, error: Exception) -> bool:
         return getattr(error.__cause__, "sqlstate", None) == _UNDEFINED_TABLE
 
+    def shared(self, table: str) -> str:
+        return f"{_quote(self.shared_schema)}.{_quote(table)}" if self.shared_schema else table
+
+    def enter_schema(self, schema: str) -> str:
+        # This schema and no other: where a tenant's is gone, the shared one's tables must not be taken for it.
+        return f"SET LOCAL search_path = {_quote(schema)}"
+
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"{name} {_KINDS[kind]}" for name, kind in columns.items())
         return f"jsonb_to_recordset(%({parameter})s::jsonb) AS {alias}({shape})"
@@ -97,3 +106,8 @@ class PostgresDialect:
 
     def id_list(self, ids: Collection[int]) -> list[int]:
         return sorted(ids)
+
+
+def _quote(name: str) -> str:
+    escaped = name.replace('"', '""').replace("%", "%%")  # a statement's text is formatted with its parameters
+    return f'"{escaped}"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from copy import copy
 from typing import Any, TypeVar
 
 from django.db import Error as DjangoDatabaseError
@@ -36,6 +37,8 @@ class Session:
     def __init__(self, alias: str, dialect: Dialect) -> None:
         self.alias = alias
         self.dialect = dialect
+        self.schema = ""
+        """The schema whose tables bare names are; empty: as the connection finds them."""
         self._wrapper: BaseDatabaseWrapper | None = None
         self._row_count = 0
         self._answer_within_s = _WRITE_WITHIN_S
@@ -51,7 +54,10 @@ class Session:
         """
         self._answer_within_s = _READ_WITHIN_S if reading else _WRITE_WITHIN_S
         with self._closing_on_errors():
-            statements = self.dialect.begin_reading if reading else self.dialect.begin
+            statements = [*(self.dialect.begin_reading if reading else self.dialect.begin)]
+            if self.schema:
+                # In one message with the last of them: a tenant of many costs no round trip more.
+                statements[-1] += f"; {self.dialect.enter_schema(self.schema)}"
             self._on_live_connection(lambda: self._begin(statements))
             yield self
         try:
@@ -68,6 +74,9 @@ class Session:
             DatabaseUnavailableError: anything else.
         """
         self._answer_within_s = _WRITE_WITHIN_S
+        if self.schema:
+            # Two statements in one message are one transaction.
+            sql = f"{self.dialect.enter_schema(self.schema)}; {sql}"
         with self._closing_on_errors():
             return self._on_live_connection(lambda: self.fetch(sql, parameters))
 
@@ -85,6 +94,8 @@ class Session:
         # The backend's bare cursor: no query log that grows under DEBUG, Django's translation of errors kept.
         with wrapper.wrap_database_errors, watched, closing(wrapper.create_cursor()) as cursor:
             cursor.execute(sql, parameters or {})  # with parameters always: "%%" means the same everywhere
+            while self.schema and cursor.nextset():
+                pass  # of several statements, the last one's rows
             self._row_count = cursor.rowcount
             return list(cursor.fetchall()) if wanted else []
 
@@ -159,7 +170,7 @@ class Session:
 
     def _translated(self, error: DjangoDatabaseError) -> StoreError:
         if self.dialect.is_missing_table(error):
-            return MissingTableError(self.alias, str(error).splitlines()[0])
+            return MissingTableError(self.alias, str(error).splitlines()[0], schema=self.schema)
         detail = str(error).strip().splitlines()
         return DatabaseUnavailableError(self.alias, detail[0] if detail else type(error).__name__)
 
@@ -170,13 +181,21 @@ class SessionPool:
     def __init__(self, alias: str, dialect: Dialect) -> None:
         self.alias = alias
         self.dialect = dialect
+        self.schema = ""
         self._lock = threading.Lock()
         self._free: list[Session] = []
+
+    def in_schema(self, schema: str) -> SessionPool:
+        """Return a pool of the same sessions, in which bare table names are those of a schema."""
+        pool = copy(self)
+        pool.schema = schema
+        return pool
 
     @contextmanager
     def borrow(self) -> Iterator[Session]:
         with self._lock:
             session = self._free.pop() if self._free else Session(self.alias, self.dialect)
+        session.schema = self.schema
         try:
             yield session
         finally:
@@ -197,6 +216,7 @@ class SessionPool:
     def close(self) -> None:
         """Close the sessions that nobody has borrowed."""
         with self._lock:
-            free, self._free = self._free, []
+            free = [*self._free]
+            self._free.clear()
         for session in free:
             session.close()

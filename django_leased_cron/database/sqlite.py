@@ -41,6 +41,13 @@ class SQLiteDialect:
     def is_missing_table(self, error: Exception) -> bool:
         return "no such table" in str(error)
 
+    def shared(self, table: str) -> str:
+        return table
+
+    def enter_schema(self, schema: str) -> str:
+        message = "only PostgreSQL has a schema for each tenant"
+        raise NotImplementedError(message)
+
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
         # LIMIT -1: without one the subquery is dissolved, and where the planner puts the table outside, all rows are

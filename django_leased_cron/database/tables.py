@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 LEASE: Final = "leased_cron_schedulerlease"
+PROCESS: Final = "leased_cron_schedulerprocess"
 STATE: Final = "leased_cron_jobstate"
 OCCURRENCE: Final = "leased_cron_occurrence"
 JOB_POLICY: Final = "leased_cron_jobpolicy"

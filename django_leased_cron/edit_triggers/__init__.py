@@ -2,8 +2,9 @@
 
 Every edit that may change when a job is due (or what is wrong with it) inserts a row into ``leased_cron_jobedit``, in
 the editor's own transaction: it is seen when that commits, not before, by whatever path the edit came. An insert of
-one's own meets no other editor's lock. On PostgreSQL it is also announced with NOTIFY, never by a dispatch: what the
-scheduler itself writes changes none of the columns that are watched.
+one's own meets no other editor's lock. Where tenants have schemas of their own, the notes of all are in the one that
+they share, and one query finds whose jobs were edited. On PostgreSQL an edit is also announced with NOTIFY, never a
+dispatch: what the scheduler itself writes changes none of the columns that are watched.
 
 The triggers are a convenience. Where they cannot be installed (no privilege), were lost (SQLite rebuilds a table that
 is altered, without its triggers) or do not fire (a restore with triggers off), the scheduler's passes over all jobs
@@ -13,6 +14,7 @@ migration after such a rebuild, is looked for at once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import ModuleType
 from typing import Final
 
@@ -20,10 +22,12 @@ from django.db import Error as DjangoDatabaseError
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_leased_cron.database import build_dialect
 from django_leased_cron.database.session import Session, SessionPool
 from django_leased_cron.database.tables import EDIT, JOB
 from django_leased_cron.edit_triggers import mysql, postgres, sqlite
 from django_leased_cron.edit_triggers.watched import SCHEDULES
+from django_leased_cron.schema_settings import find_current_schema
 
 _TRIGGERS_ON_JOBS: Final = 3
 _VENDORS: Final[dict[str, ModuleType]] = {"postgresql": postgres, "mysql": mysql, "sqlite": sqlite}
@@ -36,8 +40,9 @@ def install(connection: BaseDatabaseWrapper) -> None:
         django.db.Error: the driver's errors, as Django's.
     """
     _run(connection, "INSTALL")
+    notes, schema = build_dialect(connection.alias).shared(EDIT), find_current_schema(connection)
     with connection.cursor() as cursor:
-        cursor.execute(f"INSERT INTO {EDIT} (kind, row_id) VALUES ('all', 0)")
+        cursor.execute(f"INSERT INTO {notes} (kind, row_id, schema_name) VALUES ('all', 0, %s)", [schema])
 
 
 def uninstall(connection: BaseDatabaseWrapper) -> None:
@@ -64,8 +69,15 @@ def find_triggers(reader: SessionPool | Session) -> bool:
     return int(found) >= _TRIGGERS_ON_JOBS
 
 
+def find_edited_schemas(pool: SessionPool) -> Collection[str]:
+    """Return the schemas whose edits nobody has planned yet, in one query for all of them; raises ``StoreError``."""
+    return {name for (name,) in pool.glance(f"SELECT DISTINCT schema_name FROM {pool.dialect.shared(EDIT)}")}
+
+
 def _run(connection: BaseDatabaseWrapper, what: str) -> None:
     vendor = _VENDORS.get(connection.vendor)
+    statements = getattr(vendor, what, ())
+    notes = build_dialect(connection.alias).shared(EDIT) if statements else EDIT
     with connection.cursor() as cursor:
-        for statement in getattr(vendor, what, ()):
-            cursor.execute(statement)
+        for statement in statements:
+            cursor.execute(statement.replace(EDIT, notes))

@@ -12,9 +12,10 @@ _FUNCTION: Final = f"""CREATE OR REPLACE FUNCTION leased_cron_note_edit() RETURN
     LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
     IF TG_LEVEL = 'ROW' THEN
-        INSERT INTO {EDIT} (kind, row_id) VALUES (TG_ARGV[0], COALESCE(NEW.id, OLD.id));
+        INSERT INTO {EDIT} (kind, row_id, schema_name)
+            VALUES (TG_ARGV[0], COALESCE(NEW.id, OLD.id), TG_TABLE_SCHEMA);
     ELSE
-        INSERT INTO {EDIT} (kind, row_id) VALUES (TG_ARGV[0], 0);
+        INSERT INTO {EDIT} (kind, row_id, schema_name) VALUES (TG_ARGV[0], 0, TG_TABLE_SCHEMA);
     END IF;
     NOTIFY leased_cron;
     RETURN NULL;

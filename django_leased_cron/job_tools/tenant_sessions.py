@@ -15,7 +15,7 @@ from django_leased_cron.tenants import Tenant
 @contextmanager
 def open_sessions(tenant: Tenant) -> Iterator[SessionPool]:
     """Yield sessions that end with the block."""
-    pool = SessionPool(tenant.alias, build_dialect(tenant.alias))
+    pool = SessionPool(tenant.alias, build_dialect(tenant.alias)).in_schema(tenant.schema)
     try:
         yield pool
     finally:

@@ -132,7 +132,8 @@ def iterate_due_times(plan: JobPlan, after_ms: int | None) -> Iterator[int]:
 
 
 def _was_never_scheduled(pool: SessionPool, tenant_key: str) -> bool:
-    rows = pool.glance(f"SELECT epoch FROM {LEASE} WHERE tenant_key = %(tenant_key)s", {"tenant_key": tenant_key})
+    lease = pool.dialect.shared(LEASE)
+    rows = pool.glance(f"SELECT epoch FROM {lease} WHERE tenant_key = %(tenant_key)s", {"tenant_key": tenant_key})
     return all(epoch == 0 for (epoch,) in rows)
 
 

@@ -6,20 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django_leased_cron.database.dialect import Columns
-from django_leased_cron.database.tables import LEASE
-from django_leased_cron.lease_store.store import TERM, SqlLeaseStore
+from django_leased_cron.lease_store.store import SqlLeaseStore
 
 
 class MySQLLeaseStore(SqlLeaseStore):
     """Names tenants by literals, and renews through a derived table that the server cannot merge away."""
 
-    def _free_terms(self) -> str:
+    def _free_rows(self, parameter: str, columns: Columns, *conditions: str) -> str:
         # Measured on MariaDB 10.11: only a derived table that is joined first skips locked rows. The index, because a
         # scan locks other holders' rows for a moment, and their renewals skip them (3 of 60 did, at 1,000 leases
         # each); the LIMIT, because a derived table with one is not merged into the UPDATE, where the locking clause
         # would be lost.
-        return f"""SELECT id, epoch FROM {LEASE} FORCE INDEX (leased_cron_lease_holder)
-            WHERE holder_id = %(holder_id)s AND {self._is_one_of("terms", TERM)}
+        return f"""SELECT id, {", ".join(columns)} FROM {self._lease} FORCE INDEX (leased_cron_lease_holder)
+            WHERE {" AND ".join([*conditions, self._is_one_of(parameter, columns)])}
             ORDER BY tenant_key LIMIT 18446744073709551615{self._dialect.skip_locked}"""
 
     def _is_one_of(self, parameter: str, columns: Columns) -> str:

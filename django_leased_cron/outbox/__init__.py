@@ -7,6 +7,7 @@ statement of everything; ``claims.py``, ``adoptions.py``, ``confirms.py`` and ``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -61,6 +62,14 @@ class DatabaseOutbox:
             LEFT JOIN ({planned}) AS planned ON 1 = 1 ORDER BY planned.fire_at_ms, planned.job_id"""
         self._read_requested = f"""SELECT id FROM {OCCURRENCE} WHERE state = 'requested'
             ORDER BY due_at_ms, id LIMIT %(limit)s"""
+
+    def of_schema(self, schema: str) -> DatabaseOutbox:
+        """Return the outbox of another tenant in this database; its statements are the same ones, kept once."""
+        outbox = copy(self)
+        outbox._pool = pool = self._pool.in_schema(schema)
+        outbox._claims, outbox._confirms = self._claims.on(pool), self._confirms.on(pool)
+        outbox._changes, outbox._plans = self._changes.on(pool), self._plans.on(pool)
+        return outbox
 
     def read_window(self, limit: int) -> Window:
         with self._pool.borrow() as session:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Final
 
 from django_leased_cron.core.outbox import ChangedJob, ChangeKind, NotedChanges
@@ -61,12 +62,21 @@ class Changes:
         self._find_orphans = orphans.format("s.job_id > 0")
         self._find_noted_changes = changed.format(dialect.any_of("p.id", "job_ids"))
         self._find_noted_orphans = orphans.format(dialect.any_of("s.job_id", "job_ids"))
-        self._read_notes = f"SELECT id, kind, row_id FROM {EDIT} ORDER BY id LIMIT %(limit)s"
+        notes = dialect.shared(EDIT)
+        # Without a schema of its own the tenant has the database to itself.
+        self._read_notes = f"""SELECT id, kind, row_id FROM {notes}
+            WHERE %(schema)s = '' OR schema_name = %(schema)s ORDER BY id LIMIT %(limit)s"""
         self._find_sharers = {
             kind: f"SELECT id FROM {JOB} WHERE {dialect.any_of(f'{kind}_id', 'ids')} LIMIT {_MOST_JOBS + 1}"
             for kind in SCHEDULES
         }
-        self._forget = f"DELETE FROM {EDIT} WHERE {dialect.any_of('id', 'ids')}"
+        self._forget = f"DELETE FROM {notes} WHERE {dialect.any_of('id', 'ids')}"
+
+    def on(self, pool: SessionPool) -> Changes:
+        """Return the same statements on other sessions."""
+        other = copy(self)
+        other._pool = pool
+        return other
 
     def find(self, *, after_job_id: int, limit: int, with_flagged: bool) -> Sequence[ChangedJob]:
         with self._pool.transaction(reading=True) as session:
@@ -81,7 +91,7 @@ class Changes:
 
     def find_noted(self, *, limit: int) -> NotedChanges:
         """Read notes, then the rows they name: an edit committed in between has a note of its own."""
-        notes = self._pool.glance(self._read_notes, {"limit": limit})
+        notes = self._pool.glance(self._read_notes, {"limit": limit, "schema": self._pool.schema})
         note_ids = [note_id for note_id, _, _ in notes]
         rows: defaultdict[str, set[int]] = defaultdict(set)
         for _, kind, row_id in notes:

@@ -8,6 +8,7 @@ are read after it. A handful of statements per batch, never per job; no schedule
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any
@@ -112,6 +113,12 @@ class ClaimTransaction:
             FROM {OCCURRENCE} AS o LEFT JOIN {JOB} AS p ON p.id = o.job_id
             WHERE o.state = 'claimed' AND o.epoch = %(epoch)s AND o.claimed_at_ms = %(now_ms)s
             ORDER BY o.due_at_ms, o.id"""
+
+    def on(self, pool: SessionPool) -> ClaimTransaction:
+        """Return the same statements on other sessions."""
+        other = copy(self)
+        other._pool = pool
+        return other
 
     def run(self, order: ClaimOrder) -> ClaimReply | TermLost:
         with self._pool.borrow() as session:

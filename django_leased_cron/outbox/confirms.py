@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from django_leased_cron.core.outbox import JobRun, Outcome, Settlement, TermKey
@@ -61,6 +62,12 @@ class Confirmation:
             },
             where="t.id = r.job_id",
         )
+
+    def on(self, pool: SessionPool) -> Confirmation:
+        """Return the same statements on other sessions."""
+        other = copy(self)
+        other._pool = pool
+        return other
 
     def confirm(
         self, settlements: Sequence[Settlement], term: TermKey, *, predecessors_adoptable_in_ms: int | None

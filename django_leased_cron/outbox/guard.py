@@ -19,19 +19,19 @@ class LeaseGuard:
 
     def __init__(self, dialect: Dialect, *, lease_ttl_ms: int) -> None:
         self._lease_ttl_ms = lease_ttl_ms
-        now = dialect.now_ms
+        now, lease = dialect.now_ms, dialect.shared(LEASE)
         # I2: alone in its statement. In one statement with the claim, the claim's snapshot would be older than its
         # wait for this lock, and a job disabled meanwhile would fire. An UPDATE, because EXISTS and FOR KEY SHARE
         # both let a stale claim commit after a takeover.
         # Another session takes over between two claims: no row matches, nothing is claimed. This process stops here
         # for a minute: the server ends the transaction (PostgreSQL, MariaDB) or the connection (MySQL). The reply is
         # lost: the connection is closed, the server rolls back.
-        self._guard = f"""UPDATE {LEASE}
+        self._guard = f"""UPDATE {lease}
             SET expires_at_ms = {now} + %(lease_ttl_ms)s, progressed_at_ms = {now}
             WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s"""
         # P2 (i): locks the row whoever holds it, moves its times only if the term still does.
         mine = "holder_id = %(holder_id)s AND epoch = %(epoch)s"
-        self._lock_and_renew = f"""UPDATE {LEASE}
+        self._lock_and_renew = f"""UPDATE {lease}
             SET expires_at_ms = CASE WHEN {mine} THEN {now} + %(lease_ttl_ms)s ELSE expires_at_ms END,
                 progressed_at_ms = CASE WHEN {mine} THEN {now} ELSE progressed_at_ms END
             WHERE tenant_key = %(tenant_key)s"""
@@ -46,7 +46,7 @@ class LeaseGuard:
             UNION ALL SELECT MIN(due_at_ms) FROM {OCCURRENCE} WHERE state = 'requested'"""
         predecessors = f"""UNION ALL SELECT MIN({now} + %(adoptable_in_ms)s) FROM {OCCURRENCE}
             WHERE state = 'claimed' AND epoch < %(epoch)s"""
-        move_owed = f"""UPDATE {LEASE} SET owed_since_ms = (SELECT MIN(since_ms) FROM ({{}}) AS owed)
+        move_owed = f"""UPDATE {lease} SET owed_since_ms = (SELECT MIN(since_ms) FROM ({{}}) AS owed)
             WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s"""
         self._move_owed = move_owed.format(since)
         self._move_owed_with_predecessors = move_owed.format(f"{since} {predecessors}")

@@ -7,6 +7,7 @@ long ago, can replace nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.core.outbox import PlanWrite, TermKey, TermLost
@@ -73,6 +74,12 @@ class Plans:
             f"SELECT id FROM {OCCURRENCE} WHERE state IN ({done}) AND due_at_ms < %(before_ms)s LIMIT %(limit)s"
         )
         self._purge = f"DELETE FROM {OCCURRENCE} WHERE {dialect.any_of('id', 'ids')}"
+
+    def on(self, pool: SessionPool) -> Plans:
+        """Return the same statements on other sessions."""
+        other = copy(self)
+        other._pool = pool
+        return other
 
     def write(
         self, writes: Sequence[PlanWrite], term: TermKey, *, predecessors_adoptable_in_ms: int | None

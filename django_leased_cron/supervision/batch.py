@@ -105,6 +105,7 @@ class Batch:
                 occurrence,
                 message,
                 tenant_key=self._rules.tenant_key,
+                schema=self._rules.schema,
                 now_ms=self._reply.now_ms,
                 storage_zone=self._rules.storage_zone,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django_leased_cron.core.adoption import EpochSightings
@@ -31,3 +32,7 @@ class DispatchContext:
     emit: Emit
     run_beside: RunBeside = run_in_thread
     """Runs what is done while a batch is being published."""
+    edits_are_announced: bool = False
+    """The standby looks for edits of all tenants of a database at once; else each tenant looks for itself."""
+    count_tenants: Callable[[], int] = lambda: 1
+    """How many tenants this process may hold: what each does now and then, it does the more seldom."""

@@ -61,6 +61,8 @@ class TermDispatcher:
                 solar_calculator=context.rules.solar_calculator,
             ),
             poll_interval_s=context.timing.poll_interval_s,
+            looks_unasked=not context.edits_are_announced,
+            count_tenants=context.count_tenants,
             clock=context.clock,
             emit=context.emit,
         )
@@ -287,9 +289,7 @@ class TermDispatcher:
 
     def _find_next_step(self, window: Window) -> BootTime:
         """Return when something is to be done next: a firing, a pass of the planner, an adoption, a retry."""
-        # An idle turn now and then: the keeper renews only a loop that turns, and a long pass makes a long pause.
-        idle_s = self._context.timing.loop_stalled_after_s / 3
-        times = [self._planner.due_at, later(self._context.clock.boot_time(), idle_s)]
+        times = [self._planner.due_at]
         if self._hand:
             times.append(self._broker.retry_at)
         if window.jobs and not self._is_held_up:

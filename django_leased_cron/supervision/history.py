@@ -6,6 +6,7 @@ from django_leased_cron.core.clock import Clock, later
 from django_leased_cron.core.outbox import Outbox
 
 _EVERY_S = 60.0
+_NOTHING_OLD_S = 600.0
 _AT_ONCE = 500
 
 
@@ -23,4 +24,4 @@ class History:
         at = self._clock.boot_time()
         if at >= self._due_at:
             purged = self._outbox.purge(older_than_ms=self._older_than_ms, limit=_AT_ONCE)
-            self._due_at = at if purged == _AT_ONCE else later(at, _EVERY_S)
+            self._due_at = at if purged == _AT_ONCE else later(at, _EVERY_S if purged else _NOTHING_OLD_S)

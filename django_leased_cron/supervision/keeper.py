@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from django_leased_cron.core.clock import Clock
 from django_leased_cron.core.events import Emit, LoopFailed
@@ -24,7 +24,7 @@ class LeaseKeeper:
     def __init__(
         self,
         store: LeaseStore,
-        seats: Sequence[TenantSeat],
+        seats: Iterable[TenantSeat],
         *,
         holder_id: str,
         timing: LeaseTiming,
@@ -65,7 +65,7 @@ class LeaseKeeper:
 
     def beat(self) -> None:
         """Renew once, and say that this process lives; raises ``StoreError``."""
-        turning = [seat for seat in self._seats if seat.has_turned_within(self._timing.loop_stalled_after_s)]
+        turning = [seat for seat in self._seats if not seat.is_stuck(for_s=self._timing.loop_stalled_after_s)]
         terms = {seat.tenant_key: (seat, term) for seat in turning if (term := seat.term) is not None}
         if terms:
             asked_at = self._clock.boot_time()

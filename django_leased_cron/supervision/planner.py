@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from django_leased_cron.core.clock import BootTime, Clock, later
@@ -22,12 +23,13 @@ from django_leased_cron.core.planning import Planning
 _AT_ONCE = 500
 _NOTES_AT_ONCE = 5000
 _SHARE_OF_TIME = 0.05
-"""A pass over many jobs is repeated only as often as this share of one core allows."""
+"""Passes, of all tenants together, are repeated only as often as this share of one core allows."""
 _MANY_JOBS = 20_000
 """Up to so many an edit is to be noticed within a poll and :data:`_NOTICED_BESIDE_POLL_S` all the same."""
 _NOTICED_BESIDE_POLL_S = 1.0
 _SAFETY_PASS_S = 60.0
 """How often all jobs are passed over although triggers note the edits: for what triggers do not see."""
+_SHARE_FOR_SAFETY = 0.01
 
 
 class Planner:
@@ -41,12 +43,29 @@ class Planner:
     """
 
     def __init__(
-        self, outbox: Outbox, *, term: TermKey, planning: Planning, poll_interval_s: float, clock: Clock, emit: Emit
+        self,
+        outbox: Outbox,
+        *,
+        term: TermKey,
+        planning: Planning,
+        poll_interval_s: float,
+        clock: Clock,
+        emit: Emit,
+        looks_unasked: bool = True,
+        count_tenants: Callable[[], int] = lambda: 1,
     ) -> None:
+        """Begin a term.
+
+        Args:
+            looks_unasked: look at the notes at every poll; else when told to (:meth:`look_soon`).
+            count_tenants: with how many tenants the share of time for passes is shared.
+        """
         self._outbox = outbox
         self._term = term
         self._planning = planning
         self._poll_interval_s = poll_interval_s
+        self._looks_unasked = looks_unasked
+        self._count_tenants = count_tenants
         self._clock = clock
         self._emit = emit
         self._after_job_id = 0
@@ -88,14 +107,15 @@ class Planner:
         started_at = self._clock.boot_time()
         passes = not self._edits_are_noted or started_at >= self._pass_due_at
         # If this fails, due work goes first again: what cannot be planned must not keep anything from being sent.
-        self._look_due_at = later(started_at, self._poll_interval_s)
+        retry_at = later(started_at, self._poll_interval_s)
+        self._look_due_at = retry_at
         if passes:
-            self._pass_due_at = self._look_due_at
+            self._pass_due_at = retry_at
         if self._after_job_id == 0:
             # Before rows or notes are read: what is edited from now on is noted, or it is not.
             self._edits_are_noted = self._outbox.has_edit_triggers()
             if not self._edits_are_noted and not passes:
-                passes, self._pass_due_at = True, self._look_due_at
+                passes, self._pass_due_at = True, retry_at
         notes: NotedChanges | None = None
         if passes:
             changes = self._outbox.find_changes(
@@ -112,6 +132,8 @@ class Planner:
         if lost is not None:
             return lost
         self._flags.clear()
+        if not self._looks_unasked:
+            self._look_due_at = BootTime(math.inf)
         if notes is None:
             self._schedule_next_pass(changes)
         elif notes.note_ids:
@@ -157,13 +179,16 @@ class Planner:
 
     def _find_pause_s(self, pass_took_s: float) -> float:
         """Return how long to rest after a pass."""
-        allowed_s = pass_took_s / _SHARE_OF_TIME
+        tenants = self._count_tenants()
+        allowed_s = pass_took_s * tenants / _SHARE_OF_TIME
         if self._edits_are_noted:
-            return max(_SAFETY_PASS_S, allowed_s)
+            return max(_SAFETY_PASS_S, pass_took_s * tenants / _SHARE_FOR_SAFETY)
         # What is edited right after a pass has read it waits for the rest of that pass, the pause, and the next pass;
         # the third is to spare, for not all take as long.
         promised_s = self._poll_interval_s + _NOTICED_BESIDE_POLL_S - 3 * pass_took_s
-        if allowed_s <= promised_s or not self._outbox.has_more_jobs_than(_MANY_JOBS):
+        # Of several tenants, nobody knows how many jobs the others have.
+        has_few_jobs = tenants == 1 and not self._outbox.has_more_jobs_than(_MANY_JOBS)
+        if allowed_s <= promised_s or has_few_jobs:
             return max(self._poll_interval_s, min(allowed_s, promised_s))
         if not self._has_told_of_pauses:
             self._has_told_of_pauses = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,13 +58,21 @@ class TenantSeat:
         tenant_key: str,
         holder_id: str,
         wake: Callable[[], None],
+        wake_by: Callable[[BootTime], None],
     ) -> None:
+        """Begin as standby.
+
+        Args:
+            wake: asks for a step now.
+            wake_by: asks for a step by then, or as soon as nobody else has anything to do.
+        """
         self.tenant_key = tenant_key
         self.sightings: EpochSightings = context.sightings
         self._context = context
         self._leases = leases
         self._holder_id = holder_id
         self._wake = wake
+        self._wake_by = wake_by
         self._clock: Clock = context.clock
         self._emit: Emit = context.emit
         self._timing = context.timing
@@ -74,7 +83,8 @@ class TenantSeat:
         self._hand_over: _HandOver | None = None
         self._bids_from = BootTime(0.0)
         self._edits_announced = False
-        self._turned_at = self._clock.boot_time()
+        self._is_woken = False
+        self._turns_by = BootTime(math.inf)
         self._outage = OutageWatch(alias=leases.alias, doing=f"scheduling tenant {tenant_key!r}", emit=self._emit)
 
     # What other threads ask and tell
@@ -85,13 +95,13 @@ class TenantSeat:
         with self._lock:
             return self._key(self._state.epoch) if isinstance(self._state, Holding) else None
 
-    def has_turned_within(self, seconds: float) -> bool:
-        """Whether the dispatch loop turned lately; a holder whose loop is stuck is not to be renewed."""
-        return self._clock.boot_time() - self._turned_at <= seconds
+    def is_stuck(self, *, for_s: float) -> bool:
+        """Whether the dispatch loop should have turned so long ago; a holder whose loop is stuck is not renewed."""
+        return self._clock.boot_time() - self._turns_by > for_s
 
-    def won(self, epoch: int, asked_at: BootTime) -> None:
-        self._turned()
-        self._take(Won(epoch=epoch, asked_at=asked_at))
+    def won(self, epoch: int, asked_at: BootTime, *, owed_at: BootTime | None = None) -> None:
+        """The lease is ours; with ``owed_at``, nothing is owed before, and the first step may wait so long."""
+        self._take(Won(epoch=epoch, asked_at=asked_at), wake_by=owed_at)
 
     def proved(self, epoch: int, asked_at: BootTime) -> None:
         self._take(Proved(epoch=epoch, asked_at=asked_at))
@@ -120,7 +130,7 @@ class TenantSeat:
         at = self._clock.boot_time()
         self._hand_over = _HandOver(epoch=epoch, unrecorded_until=later(at, self._timing.publish_timeout_s))
         self._emit(HandOverRequested(tenant_key=self.tenant_key, epoch=epoch))
-        self._wake()
+        self._wake_up()
 
     def may_bid(self, at: BootTime) -> bool:
         """Whether a lease that is free is not to be left to the others, after a hand-over."""
@@ -130,12 +140,22 @@ class TenantSeat:
         """The database announced something: perhaps an edit of a job."""
         if self.term is not None:
             self._edits_announced = True
-            self._wake()
+            self._wake_up()
+
+    def clock_stepped(self) -> None:
+        """The database's clock is not where it was thought to be, or is known again: what was waited for may be due."""
+        if self.term is not None:
+            self._wake_up()
 
     def drain(self) -> None:
         """Claim nothing more; steps only record what was published."""
         self._draining = True
-        self._wake()
+        self._wake_up()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this seat is to be given up: it bids no more."""
+        return self._draining
 
     @property
     def is_drained(self) -> bool:
@@ -147,7 +167,17 @@ class TenantSeat:
 
     def step(self, publisher: Publisher) -> BootTime | None:
         """Do the next thing for this tenant; return when to come again, ``None``: when woken."""
-        self._turned()
+        with self._lock:
+            self._is_woken = False
+            self._turns_by = self._clock.boot_time()
+        again_at = self._step(publisher)
+        with self._lock:
+            if not self._is_woken:
+                # Until then there is nothing to turn for: a loop at rest is not stuck.
+                self._turns_by = BootTime(math.inf) if again_at is None else again_at
+        return again_at
+
+    def _step(self, publisher: Publisher) -> BootTime | None:
         self._take(TimePassed())
         with self._lock:
             dispatcher, state = self._dispatcher, self._state
@@ -198,9 +228,18 @@ class TenantSeat:
         return confirmer.retry_at
 
     def _turned(self) -> None:
-        self._turned_at = self._clock.boot_time()
+        self._turns_by = self._clock.boot_time()
 
-    def _take(self, event: Event) -> None:
+    def _wake_up(self, *, by: BootTime | None = None) -> None:
+        with self._lock:
+            self._is_woken = True
+            self._turns_by = self._clock.boot_time() if by is None else by
+        if by is None:
+            self._wake()
+        else:
+            self._wake_by(by)
+
+    def _take(self, event: Event, *, wake_by: BootTime | None = None) -> None:
         """Move the machine, and build or drop the dispatcher accordingly."""
         started = False
         ended: list[EndTerm] = []
@@ -220,7 +259,7 @@ class TenantSeat:
         for action in ended:
             self._emit(TermEnded(tenant_key=self.tenant_key, epoch=action.epoch, reason=action.reason))
         if started:
-            self._wake()
+            self._wake_up(by=wake_by)
 
     def _key(self, epoch: int) -> TermKey:
         return TermKey(tenant_key=self.tenant_key, holder_id=self._holder_id, epoch=epoch)

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from typing import Final
 
 from django_leased_cron.core.bidding import LeaseObserver, find_takeover
 from django_leased_cron.core.clock import BootTime, Clock, later
+from django_leased_cron.core.database_clock import DatabaseClockEstimate
 from django_leased_cron.core.events import Emit, LeaseAcquired, LoopFailed, RescueWithheld
-from django_leased_cron.core.lease import Acquired, LeaseReading, LeaseRow, LeaseStore, TakeoverReason, WakeUps
+from django_leased_cron.core.lease import Acquired, Bid, LeaseReading, LeaseStore, TakeoverReason, WakeUps
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
+from django_leased_cron.supervision.seats import Seats
+
+_FEW: Final = 20
+"""Up to this many leases are read whole at every poll, and bid for one by one: each bid waits for its row's lock."""
+_AT_ONCE: Final = 1000
 
 _SOON_S = 0.05
 
 
 class StandbyPoll:
     """One query a poll for all tenants of a database; a bid for each lease that the rules allow to take.
+
+    Of many tenants, most polls read only what there is a reason to look at, and many bids are one statement.
 
     Whatever it reads is also what this process has *seen*: epochs for rule A3, the database's own "no" to a term that
     it believes in, and a request to hand that over.
@@ -29,17 +39,28 @@ class StandbyPoll:
         self,
         store: LeaseStore,
         wake_ups: WakeUps,
-        seats: Sequence[TenantSeat],
+        seats: Seats,
         *,
         holder_id: str,
         timing: LeaseTiming,
         is_broker_answering: Callable[[], bool],
         clock: Clock,
         emit: Emit,
+        estimate: DatabaseClockEstimate | None = None,
+        find_edited: Callable[[], Collection[str]] | None = None,
     ) -> None:
+        """Prepare a loop.
+
+        Args:
+            is_broker_answering: asked before a rescue.
+            estimate: takes in what the readings say of the database's clock, for the seats that use it.
+            find_edited: returns the keys of tenants with edits to look at; ``None``: each tenant looks for itself.
+        """
         self._store = store
         self._wake_ups = wake_ups
-        self._seats: Mapping[str, TenantSeat] = {seat.tenant_key: seat for seat in seats}
+        self._seats = seats
+        self._estimate = estimate
+        self._find_edited = find_edited
         self._holder_id = holder_id
         self._timing = timing
         self._is_broker_answering = is_broker_answering
@@ -48,6 +69,7 @@ class StandbyPoll:
         self._observer = LeaseObserver()
         self._outage = OutageWatch(alias=store.alias, doing="looking at leases", emit=emit)
         self._bids = OutageWatch(alias=store.alias, doing="bidding for leases", emit=emit)
+        self._whole_reading_at = BootTime(0.0)
         self._withheld: set[str] = set()
         self._rescue_not_before = BootTime(0.0)
         self._stopping = threading.Event()
@@ -73,22 +95,26 @@ class StandbyPoll:
                 self._emit(LoopFailed(doing="looking at leases", error=exc))
             else:
                 self._outage.worked()
-            if self._wake_ups.wait(wait_s):
-                for seat in self._seats.values():
+            if self._wake_ups.wait(wait_s) and self._find_edited is None:
+                for seat in self._seats:
                     seat.edits_announced()
 
     def poll(self) -> float:
         """Look once and bid; return the seconds until the next look; raises ``StoreError``."""
-        reading = self._store.read(list(self._seats))
+        seats = self._seats.by_key
+        sent_at = self._clock.boot_time()
+        reading = self._read(seats)
         at = self._clock.boot_time()
+        self._note_clock(reading.now_ms, sent_at=sent_at, received_at=at)
         self._observer.observe(reading, at=at)
         # Asked at most once a poll: an answer takes a while where the broker is away, and is the same for all tenants.
         is_broker_answering = cache(self._is_broker_answering)
-        held = {seat.tenant_key: term.epoch for seat in self._seats.values() if (term := seat.term) is not None}
+        held = {seat.tenant_key: term.epoch for seat in seats.values() if (term := seat.term) is not None}
+        bids: list[Bid] = []
         for tenant_key, row in sorted(reading.leases.items()):
-            if self._stopping.is_set():
-                break
-            seat = self._seats[tenant_key]
+            seat = seats.get(tenant_key)
+            if seat is None:
+                continue
             seat.sightings.note(row.epoch, at=at)
             epoch = held.get(tenant_key)
             if epoch is not None and row.epoch > epoch:
@@ -109,8 +135,11 @@ class StandbyPoll:
             if reason is TakeoverReason.RESCUE and not self._may_rescue(tenant_key, is_broker_answering, at=at):
                 continue
             self._withheld.discard(tenant_key)
-            if reason is not None:
-                self._bid(seat, row, reason)
+            if reason is not None and not seat.is_leaving:
+                bids.append(Bid(row=row, reason=reason))
+        self._bid_for(bids, reading, at=at)
+        if self._find_edited is not None:
+            self._announce_edits(self._find_edited())
         return _SOON_S if self._expects_hand_over(reading, held) else self._timing.poll_interval_s
 
     def _expects_hand_over(self, reading: LeaseReading, held: Mapping[str, int]) -> bool:
@@ -120,6 +149,30 @@ class StandbyPoll:
             for tenant_key, row in reading.leases.items()
             if row.hand_over_requested_at_ms is not None and tenant_key not in held
         )
+
+    def _read(self, seats: Mapping[str, TenantSeat]) -> LeaseReading:
+        at = self._clock.boot_time()
+        if len(seats) > _FEW and at < self._whole_reading_at:
+            return self._store.read_notable()
+        reading = self._store.read(list(seats))
+        self._whole_reading_at = later(at, self._timing.heartbeat_s)
+        return reading
+
+    def _note_clock(self, now_ms: int, *, sent_at: BootTime, received_at: BootTime) -> None:
+        """Read the clock for seats at rest, which wait for a time of it: where it has stepped, they look again."""
+        if self._estimate is None:
+            return
+        was_trusted = self._estimate.is_trusted
+        self._estimate.note(now_ms, sent_at=sent_at, received_at=received_at)
+        if was_trusted != self._estimate.is_trusted:
+            for seat in self._seats:
+                seat.clock_stepped()
+
+    def _announce_edits(self, tenant_keys: Collection[str]) -> None:
+        for tenant_key in tenant_keys:
+            seat = self._seats.by_key.get(tenant_key)
+            if seat is not None:
+                seat.edits_announced()
 
     def _may_rescue(self, tenant_key: str, is_broker_answering: Callable[[], bool], *, at: BootTime) -> bool:
         """Return whether this process could do better: a broker that is down for all is nobody's reason to move.
@@ -134,23 +187,50 @@ class StandbyPoll:
             self._emit(RescueWithheld(tenant_key=tenant_key))
         return False
 
-    def _bid(self, seat: TenantSeat, row: LeaseRow, reason: TakeoverReason) -> None:
+    def _bid_for(self, bids: Sequence[Bid], reading: LeaseReading, *, at: BootTime) -> None:
+        """Bid for each; of many, those whose work is owed first are to begin first."""
+        at_once = 1
+        if len(bids) > _FEW:
+            at_once = _AT_ONCE
+            bids = sorted(bids, key=_owed_since)
+        for first in range(0, len(bids), at_once):
+            if self._stopping.is_set():
+                return
+            self._bid(bids[first : first + at_once], reading, at=at)
+
+    def _bid(self, bids: Sequence[Bid], reading: LeaseReading, *, at: BootTime) -> None:
         asked_at = self._clock.boot_time()
         try:
-            outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
+            acquired = self._acquire(bids)
         except StoreError as exc:
             # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
             self._bids.failed(exc)
             return
         self._bids.worked()
-        if isinstance(outcome, Acquired):
+        by_key = {bid.row.tenant_key: bid for bid in bids}
+        for outcome in acquired:
+            bid, seat = by_key[outcome.tenant_key], self._seats.by_key[outcome.tenant_key]
             seat.sightings.note(outcome.epoch, at=self._clock.boot_time())
             self._emit(
                 LeaseAcquired(
                     tenant_key=seat.tenant_key,
                     epoch=outcome.epoch,
-                    reason=reason,
-                    previous_holder_id=row.holder_id,
+                    reason=bid.reason,
+                    previous_holder_id=bid.row.holder_id,
                 )
             )
-            seat.won(outcome.epoch, asked_at)
+            # Of many, only what is owed is hurried; one alone has nobody to wait for.
+            owed_in_s = (_owed_since(bid) - reading.now_ms) / 1000
+            seat.won(outcome.epoch, asked_at, owed_at=later(at, owed_in_s) if len(bids) > 1 and owed_in_s > 0 else None)
+
+    def _acquire(self, bids: Sequence[Bid]) -> Sequence[Acquired]:
+        if len(bids) > 1:
+            return self._store.try_acquire_many(bids, holder_id=self._holder_id)
+        (bid,) = bids
+        outcome = self._store.try_acquire(bid.row, holder_id=self._holder_id, reason=bid.reason)
+        return [outcome] if isinstance(outcome, Acquired) else []
+
+
+def _owed_since(bid: Bid) -> float:
+    """Return when a tenant's holder has something to answer for, by the database's clock; infinity: it never has."""
+    return math.inf if bid.row.owed_since_ms is None else bid.row.owed_since_ms

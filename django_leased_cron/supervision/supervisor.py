@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import (
@@ -14,28 +13,16 @@ from django_leased_cron.core.events import (
     SupervisorStopped,
     SupervisorStopping,
 )
-from django_leased_cron.core.lease import LeaseStore, WakeUps
+from django_leased_cron.core.lease import LeaseStore
 from django_leased_cron.core.outbox import TermKey
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
-from django_leased_cron.supervision.keeper import LeaseKeeper
+from django_leased_cron.supervision.roster import TenantRoster
 from django_leased_cron.supervision.seat import TenantSeat
-from django_leased_cron.supervision.standby import StandbyPoll
 
 _LOOK_S = 0.005
 _JOIN_S = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseLoops:
-    """What runs once per database: the leases' keeper, and the standby that looks at them."""
-
-    store: LeaseStore
-    wake_ups: WakeUps
-    keeper: LeaseKeeper
-    standby: StandbyPoll
-    seats: Sequence[TenantSeat]
 
 
 class Supervisor:
@@ -48,7 +35,7 @@ class Supervisor:
 
     def __init__(
         self,
-        databases: Sequence[DatabaseLoops],
+        roster: TenantRoster,
         pool: DispatchPool,
         *,
         holder_id: str,
@@ -56,7 +43,7 @@ class Supervisor:
         clock: Clock,
         emit: Emit,
     ) -> None:
-        self._databases = databases
+        self._roster = roster
         self._pool = pool
         self._holder_id = holder_id
         self._timing = timing
@@ -67,19 +54,19 @@ class Supervisor:
     def run(self, wait_for_stop: Callable[[], None]) -> None:
         """Schedule until ``wait_for_stop`` returns, then hand over."""
         self._pool.start()
-        for database in self._databases:
-            database.keeper.start()
-            database.standby.start()
-        self._emit(SupervisorReady(holder_id=self._holder_id, tenants=sum(len(d.seats) for d in self._databases)))
+        self._roster.start()
+        self._emit(SupervisorReady(holder_id=self._holder_id, tenants=self._roster.count_tenants()))
         wait_for_stop()
         self.draining = True
         self._emit(SupervisorStopping(holder_id=self._holder_id))
         self._hand_over()
 
     def _hand_over(self) -> None:
-        for database in self._databases:
+        self._roster.stop(timeout_s=_JOIN_S)
+        databases = self._roster.databases
+        for database in databases:
             database.standby.stop(timeout_s=_JOIN_S)
-        seats = [(database, seat) for database in self._databases for seat in database.seats]
+        seats = [(database, seat) for database in databases for seat in database.seats]
         for _, seat in seats:
             seat.drain()
         deadline = later(self._clock.boot_time(), self._timing.publish_timeout_s)
@@ -93,13 +80,12 @@ class Supervisor:
                 released += 1
             else:
                 unreleased += 1
-        for database in self._databases:
+        for database in databases:
             database.keeper.stop(timeout_s=_JOIN_S)
             self._forget_process(database.store)
         self._pool.stop(timeout_s=_JOIN_S)
-        for database in self._databases:
-            database.store.close()
-            database.wake_ups.close()
+        for database in databases:
+            database.close()
         self._emit(SupervisorStopped(holder_id=self._holder_id, released=released, unreleased=unreleased))
 
     def _wait_until_drained(self, seat: TenantSeat, deadline: BootTime) -> None:

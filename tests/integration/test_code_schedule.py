@@ -388,7 +388,7 @@ class TestSync:
         return WatchedLog()
 
     def build(self, project: Project, events: WatchedLog, **conf: Any) -> CodeScheduleSync:
-        return CodeScheduleSync(project.app(**conf), [project.tenant], emit=events.emit)
+        return CodeScheduleSync(project.app(**conf), {project.tenant.key: project.tenant}, emit=events.emit)
 
     def test_term_that_begins_synchronises(self, project: Project, events: WatchedLog) -> None:
         """Once, and tells what it did and what it could not do."""

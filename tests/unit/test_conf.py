@@ -131,7 +131,6 @@ def test_wrong_value_is_refused_with_its_key_and_value(key: str, value: object) 
     [
         ({"BACKEND": "SingleTenant"}, "TENANTS.BACKEND", "not a dotted path"),
         ({"BACKEND": None}, "TENANTS.BACKEND", "not a dotted path"),
-        ({"BACKEND": "django_leased_cron.tenants.SchemaTenants"}, "TENANTS.BACKEND", "not available in this version"),
         ({"OPTIONS": ["default"]}, "TENANTS.OPTIONS", "['default']"),
         ({"backend": "a.B"}, "TENANTS.backend", "there is no key"),
     ],

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +14,7 @@ from pytest_django import Settings
 
 from django_leased_cron.conf import build_settings
 from django_leased_cron.exceptions import ConfigurationError
-from django_leased_cron.tenants import Tenant, TenantSource, build_tenant_source, find_tenant_alias
+from django_leased_cron.tenants import Tenant, TenantSource, build_tenant_source, find_tenant
 from tests.unit.conftest import UseDatabases
 
 OWN = f"{__name__}.Shops"
@@ -157,9 +161,92 @@ def test_two_databases_are_two(use_databases: UseDatabases, first: dict[str, Any
 
 def test_alias_is_found_by_tenant_key(settings: Settings) -> None:
     """The key in a message's header leads to the database; an unknown one leads nowhere."""
-    assert find_tenant_alias("default") == "default"
-    assert find_tenant_alias("acme") is None
+    assert find_tenant("default") == Tenant(key="default", alias="default")
+    assert find_tenant("acme") is None
     tenants = [Tenant(key="acme", alias="default")]
     settings.LEASED_CRON = {"TENANTS": {"BACKEND": OWN, "OPTIONS": {"tenants": tenants}}}
-    assert find_tenant_alias("acme") == "default"
-    assert find_tenant_alias("default") is None
+    assert find_tenant("acme") == Tenant(key="acme", alias="default")
+    assert find_tenant("default") is None
+
+
+def test_source_that_finds_one_tenant_is_not_asked_for_all(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker wants to know at the start of each run."""
+    acme = Tenant(key="acme", alias="default")
+    settings.LEASED_CRON = {"TENANTS": {"BACKEND": OWN}}
+    monkeypatch.setattr(Shops, "find_tenant", lambda self, key: acme if key == "acme" else None, raising=False)
+    monkeypatch.setattr(Shops, "list_tenants", lambda self: pytest.fail("asked for all"))
+    assert find_tenant("acme") == acme
+    assert find_tenant("umbra") is None
+
+
+SCHEMAS = {"ENGINE": "django_tenants.postgresql_backend", "NAME": "shop"}
+
+
+def test_schemas_of_one_database_are_tenants_of_their_own(use_databases: UseDatabases) -> None:
+    """Each once."""
+    use_databases(default=SCHEMAS)
+    tenants = [Tenant(key=key, alias="default", schema=key) for key in ("acme", "umbra")]
+    assert build(OWN, tenants=tenants).list_tenants() == tuple(tenants)
+    twice = [*tenants, Tenant(key="again", alias="default", schema="acme")]
+    with pytest.raises(ConfigurationError, match="lead to one"):
+        build(OWN, tenants=twice).list_tenants()
+
+
+def test_schema_without_the_engine_of_django_tenants_is_refused(use_databases: UseDatabases) -> None:
+    """Nothing else would find the tables of the tenant in the project's own code."""
+    use_databases(default=postgres())
+    with pytest.raises(ConfigurationError, match=r"django_tenants\.postgresql_backend"):
+        build(OWN, tenants=[Tenant(key="acme", alias="default", schema="acme")]).list_tenants()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"TENANT_MODEL": None}, ["TENANT_MODEL is not set"]),
+        ({"SHARED_APPS": []}, ["'django_leased_cron' to SHARED_APPS"]),
+        ({"TENANT_APPS": []}, ["'django_leased_cron' to TENANT_APPS", "'django_celery_beat' to TENANT_APPS"]),
+    ],
+)
+def test_schema_tenants_say_what_is_missing(
+    use_databases: UseDatabases, settings: Settings, wrong: dict[str, Any], words: list[str]
+) -> None:
+    """All at once; nothing where all is right, apps by their configurations included."""
+    right = {
+        "TENANT_MODEL": "shop.Customer",
+        "SHARED_APPS": ["django_leased_cron.apps.LeasedCronConfig"],
+        "TENANT_APPS": ["django_celery_beat", "django_leased_cron"],
+    }
+    use_databases(default=SCHEMAS)
+    for name, value in right.items():
+        setattr(settings, name, value)
+    build("SchemaTenants")
+    for name, value in wrong.items():
+        setattr(settings, name, value)
+    with pytest.raises(ConfigurationError) as caught:
+        build("SchemaTenants")
+    assert len(caught.value.problems) == len(words)
+    for problem, word in zip(caught.value.problems, words, strict=True):
+        assert word in problem
+
+
+def test_schema_tenants_want_the_engine_of_django_tenants(use_databases: UseDatabases) -> None:
+    """Said alone: without it nothing else would help."""
+    use_databases(default=postgres())
+    with pytest.raises(ConfigurationError, match="ENGINE"):
+        build("SchemaTenants")
+
+
+def test_example_of_the_documentation_works(use_databases: UseDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class of one's own, by its dotted path and with its options."""
+    use_databases(acme=sqlite("/a"), initech_db=sqlite("/b"))
+    text = Path("docs/how-to/schedule-several-databases.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(from collections.*?)```", text, re.DOTALL)
+    module = ModuleType("shop_tenants")
+    exec(compile(example, "the documentation", "exec"), module.__dict__)  # noqa: S102 - it is ours
+    monkeypatch.setitem(sys.modules, "shop_tenants", module)
+    source = build_tenant_source(
+        build_settings({"TENANTS": {"BACKEND": "shop_tenants.Customers", "OPTIONS": {"region": "eu"}}})
+    )
+    assert [tenant.key for tenant in source.list_tenants()] == ["acme", "initech"]
+    assert source.find_tenant("initech") == Tenant(key="initech", alias="initech_db")
+    assert source.find_tenant("umbra") is None

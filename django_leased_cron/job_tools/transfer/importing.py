@@ -28,7 +28,7 @@ from django_leased_cron.job_tools.transfer.definition import (
 from django_leased_cron.job_tools.transfer.entries import Entry
 from django_leased_cron.job_tools.transfer.reading import KnownJob, read_known_jobs
 from django_leased_cron.models import JobPolicy, JobState
-from django_leased_cron.tenants import Tenant
+from django_leased_cron.tenants import Tenant, entered
 
 _TIMING: Final = frozenset({"schedule", "start_time", "enabled"})
 
@@ -111,7 +111,8 @@ def write_import(plan: ImportPlan) -> None:
         for tenant in plan.changes:
             transactions.enter_context(transaction.atomic(using=tenant.alias))
         for tenant, changes in plan.changes.items():
-            _write_tenant(tenant.alias, [change for change in changes if change.keys])
+            with entered(tenant):
+                _write_tenant(tenant.alias, [change for change in changes if change.keys])
 
 
 def _plan_entry(entry: Entry, known: Mapping[str, KnownJob]) -> _Change | Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 
 from django_leased_cron.conf import LeasedCronSettings, get_settings, with_overrides
 from django_leased_cron.exceptions import ConfigurationError
@@ -71,7 +72,7 @@ class Command(BaseCommand):
         for key in wanted:
             if key not in known:
                 known_keys = ", ".join(sorted(known)) or "none"
-                self.stderr.write(f"Tenant {key!r} is not listed (listed: {known_keys}); it is not scheduled.")
+                self.stderr.write(f"Tenant {key!r} is not listed (listed: {known_keys}); it is waited for.")
         if not known:
             self.stderr.write("No tenants are listed: standing by.")
         if settings.metrics_port is not None:
@@ -82,11 +83,14 @@ class Command(BaseCommand):
         signals = StopSignals()
         signals.install()
         try:
-            supervisor = SupervisorBuilder(settings, tenants, only=wanted, emit=log_event).build()
+            supervisor = SupervisorBuilder(
+                settings, tenants, only=wanted, emit=log_event, list_tenants=get_tenant_source().list_tenants
+            ).build()
         except ConfigurationError as exc:
             raise misconfigured(list(exc.problems)) from exc
         except ImportError as exc:
             raise misconfigured([f"A task module or the broker's library cannot be imported: {exc}"]) from exc
+        connections.close_all()  # of this thread, which only waits from here on
         supervisor.run(signals.wait)
 
 

@@ -59,6 +59,7 @@ class Process:
         self.proofs: list[tuple[int, BootTime]] = []
         self.turns = 0
         self.wakes = 0
+        self.wakes_by: list[BootTime] = []
         self.on_wake: Callable[[], None] = lambda: None
         self.on_beside: Callable[[], None] = lambda: None
         outage = OutageWatch(alias="default", doing="recording runs", emit=self.events.append)
@@ -83,7 +84,12 @@ class Process:
             run_beside=self._run_beside,
         )
         self.seat = TenantSeat(
-            self.context, leases=self.leases, tenant_key=tenant_key, holder_id=holder_id, wake=self._note_wake
+            self.context,
+            leases=self.leases,
+            tenant_key=tenant_key,
+            holder_id=holder_id,
+            wake=self._note_wake,
+            wake_by=self.wakes_by.append,
         )
 
     @property

@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from django_leased_cron.core.events import Event, LeaseAcquired
 from django_leased_cron.core.lease import TakeoverReason
 from django_leased_cron.lease_store.poll_timer import PollTimer
+from django_leased_cron.supervision.seats import Seats
 from django_leased_cron.supervision.standby import StandbyPoll
 from tests.unit.supervision.process import TIMING, Process
 
@@ -40,7 +41,7 @@ class StandbyBench:
         return StandbyPoll(
             self.leases,
             self.wake_ups,
-            [self.umbra.seat, self.acme.seat],
+            Seats([self.umbra.seat, self.acme.seat]),
             holder_id="me",
             timing=replace(TIMING, poll_interval_s=poll_interval_s),
             is_broker_answering=self.publisher.is_answering,

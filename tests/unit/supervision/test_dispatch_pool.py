@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
@@ -148,7 +149,7 @@ def test_seat_is_stepped_again_when_its_time_has_come(bench: Bench) -> None:
     umbra.again_at = None
     bench.clock.advance(3600)
     bench.pool.wake("globex")  # the clock is a fake: somebody must make the pool look at it
-    for seat in (globex, umbra, acme):
+    for seat in (umbra, acme, globex):
         seat.pass_through()
 
 
@@ -215,3 +216,68 @@ def test_stop_does_not_wait_for_a_step_that_hangs(bench: Bench) -> None:
     acme.go_on.release()
     bench.pool.stop(timeout_s=PATIENCE_S)
     assert umbra.begun.empty()
+
+
+@one_thread
+def test_first_steps_that_can_wait_let_due_ones_pass(bench: Bench) -> None:
+    """A term that owes nothing yet is begun when nobody else has anything to do."""
+    acme, umbra, globex = bench.seats
+    bench.pool.wake("acme")
+    acme.wait_for_step()
+    bench.pool.wake_by("umbra", later(bench.clock.boot_time(), 3600))
+    bench.pool.wake("globex")
+    acme.go_on.release()
+    globex.pass_through()
+    umbra.pass_through()
+
+
+@one_thread
+def test_first_step_that_could_wait_does_not_when_its_time_has_come(bench: Bench) -> None:
+    """And is done once."""
+    acme, umbra, globex = bench.seats
+    bench.pool.wake("acme")
+    acme.wait_for_step()
+    bench.pool.wake_by("globex", BootTime(math.inf))
+    bench.pool.wake_by("umbra", later(bench.clock.boot_time(), 60))
+    bench.clock.advance(60)
+    acme.go_on.release()
+    umbra.pass_through()
+    globex.pass_through()
+    bench.pool.wake("acme")
+    acme.pass_through()
+    assert umbra.begun.empty()
+
+
+@one_thread
+def test_seat_that_is_removed_is_not_stepped_again(bench: Bench) -> None:
+    """Whether it waits for its time, is woken, or is being stepped."""
+    acme, umbra, globex = bench.seats
+    acme.again_at = bench.clock.boot_time()
+    bench.pool.wake("acme")
+    acme.wait_for_step()
+    bench.pool.wake("umbra")
+    for seat in (acme, umbra):
+        bench.pool.remove(seat.tenant_key)
+        bench.pool.wake(seat.tenant_key)
+    acme.go_on.release()
+    bench.pool.wake("globex")
+    globex.pass_through()
+    assert acme.begun.empty()
+    assert umbra.begun.empty()
+
+
+@one_thread
+def test_first_steps_that_can_wait_do_not_wait_for_ever(bench: Bench) -> None:
+    """One seat is due again and again, and the thread never has nothing to do: the eighth step is another's."""
+    acme, umbra, _ = bench.seats
+    acme.again_at = bench.clock.boot_time()
+    bench.pool.wake("acme")
+    acme.wait_for_step()
+    bench.pool.wake_by("umbra", BootTime(math.inf))
+    acme.go_on.release()
+    for _ in range(6):
+        acme.pass_through()
+    umbra.pass_through()
+    acme.wait_for_step()
+    acme.again_at = None
+    acme.go_on.release()

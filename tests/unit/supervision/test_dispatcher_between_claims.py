@@ -86,15 +86,6 @@ def test_term_is_over_when_a_plan_may_not_be_written(process: Process) -> None:
     assert isinstance(dispatcher.step(process.publisher), TermLost)
 
 
-def test_idle_loop_turns_often_enough_to_be_renewed(process: Process) -> None:
-    """After a pass so long that the next one is far away, the keeper must not take the loop for a stuck one."""
-    dispatcher = process.begin_term()
-    process.step(dispatcher)
-    process.outbox.acts.seconds["find_changes"] = 2.0
-    process.step(dispatcher)
-    assert process.step(dispatcher) - process.clock.boot_time() < TIMING.loop_stalled_after_s
-
-
 @pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS])
 def test_step_of_the_databases_clock_suspends_claims_until_three_readings_agree(process: Process, step_ms: int) -> None:
     """Told once; then the new time counts."""

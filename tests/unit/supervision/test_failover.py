@@ -9,6 +9,7 @@ from django_leased_cron.core.events import BatchDispatched
 from django_leased_cron.core.lease import ProcessReport
 from django_leased_cron.lease_store.poll_timer import PollTimer
 from django_leased_cron.supervision.keeper import LeaseKeeper
+from django_leased_cron.supervision.seats import Seats
 from django_leased_cron.supervision.standby import StandbyPoll
 from tests.unit.core.job_rows import every
 from tests.unit.supervision.process import TENANT, TIMING, Process
@@ -31,7 +32,7 @@ class Member:
         self.standby = StandbyPoll(
             process.leases,
             PollTimer(),
-            [process.seat],
+            Seats([process.seat]),
             holder_id=holder_id,
             timing=TIMING,
             is_broker_answering=process.publisher.is_answering,

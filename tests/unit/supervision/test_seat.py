@@ -195,18 +195,37 @@ def test_announced_edit_is_looked_for_at_once(process: Process) -> None:
     assert process.count("find_noted_changes") == looks + 1
 
 
-def test_loop_that_is_not_stepped_is_stuck(process: Process) -> None:
-    """From half a lease on; a step, a message and a won lease turn it."""
+def test_loop_that_is_not_stepped_when_it_is_time_is_stuck(process: Process) -> None:
+    """From half a lease on; a won lease is a reason to be stepped at once, a step turns it."""
     limit_s = TIMING.loop_stalled_after_s
-    process.clock.advance(limit_s)
-    assert process.seat.has_turned_within(limit_s)
-    process.clock.advance(0.1)
-    assert not process.seat.has_turned_within(limit_s)
     win(process)
-    assert process.seat.has_turned_within(0)
-    process.clock.advance(100)
+    process.clock.advance(limit_s)
+    assert not process.seat.is_stuck(for_s=limit_s)
+    process.clock.advance(0.1)
+    assert process.seat.is_stuck(for_s=limit_s)
     process.seat.step(process.publisher)
-    assert process.seat.has_turned_within(0)
+    assert not process.seat.is_stuck(for_s=0)
+
+
+def test_loop_that_rests_is_not_stuck(process: Process) -> None:
+    """A seat is not stepped in vain, however many hours away its next job is; it is from when it should be on."""
+    process.plan(7, due_in_s=7200)
+    win(process)
+    rests_for_s = step_until_at_rest(process)
+    assert rests_for_s is not None
+    process.clock.advance(rests_for_s)
+    assert not process.seat.is_stuck(for_s=0)
+    process.clock.advance(0.1)
+    assert process.seat.is_stuck(for_s=0)
+
+
+def test_loop_that_is_woken_from_its_rest_and_not_stepped_is_stuck(process: Process) -> None:
+    """What it was woken for is due now."""
+    win(process)
+    step_until_at_rest(process)
+    process.seat.edits_announced()
+    process.clock.advance(0.1)
+    assert process.seat.is_stuck(for_s=0)
 
 
 def test_draining_seat_records_what_it_published_and_claims_nothing(process: Process) -> None:

@@ -16,10 +16,13 @@ from django_leased_cron.core.publication import Publication, PublishResult
 from django_leased_cron.exceptions import DatabaseUnavailableError
 from django_leased_cron.lease_store.poll_timer import PollTimer
 from django_leased_cron.supervision import supervisor
+from django_leased_cron.supervision.database_loops import DatabaseLoops
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
 from django_leased_cron.supervision.keeper import LeaseKeeper
+from django_leased_cron.supervision.roster import TenantRoster
+from django_leased_cron.supervision.seats import Leavers, Seats
 from django_leased_cron.supervision.standby import StandbyPoll
-from django_leased_cron.supervision.supervisor import DatabaseLoops, Supervisor
+from django_leased_cron.supervision.supervisor import Supervisor
 from django_leased_cron.testing import RecordingPublisher
 from tests.unit.supervision.process import TENANT, TIMING, Process
 
@@ -64,10 +67,18 @@ class Bench:
         self.leases.acts.done = self.outbox.acts.done = self.journal
         self.publisher = HeldPublisher(self.process)
         self.pool = WatchedPool(threads=1, build_publisher=lambda: self.publisher, clock=self.process.clock)
-        self.pool.add(self.process.seat)
         self.process.on_wake = lambda: self.pool.wake(TENANT)
+        roster = TenantRoster(
+            self.pool,
+            list_places=dict,
+            build_database=lambda _: self.build_loops(),
+            build_seats=lambda *_: [self.process.seat],
+            every_s=PATIENCE_S,
+            emit=self.emit,
+        )
+        roster.admit({TENANT: ("default", "")})
         self.supervisor = Supervisor(
-            [self.build_loops()],
+            roster,
             self.pool,
             holder_id="me",
             timing=TIMING,
@@ -77,7 +88,7 @@ class Bench:
 
     def build_loops(self) -> DatabaseLoops:
         wake_ups = PollTimer()
-        seats = [self.process.seat]
+        seats = Seats()
         keeper = LeaseKeeper(
             self.leases,
             seats,
@@ -99,7 +110,15 @@ class Bench:
             clock=self.process.clock,
             emit=self.emit,
         )
-        return DatabaseLoops(store=self.leases, wake_ups=wake_ups, keeper=keeper, standby=standby, seats=seats)
+        leavers = Leavers(
+            seats,
+            is_idle=self.pool.is_idle,
+            patience_s=PATIENCE_S,
+            clock=self.process.clock,
+        )
+        return DatabaseLoops(
+            store=self.leases, wake_ups=wake_ups, keeper=keeper, standby=standby, seats=seats, leavers=leavers
+        )
 
     def emit(self, event: Event) -> None:
         self.process.events.append(event)
