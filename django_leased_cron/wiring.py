@@ -31,7 +31,7 @@ from django_leased_cron.supervision.confirmer import Confirmer
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
 from django_leased_cron.supervision.keeper import LeaseKeeper
-from django_leased_cron.supervision.outage import OutageWatch
+from django_leased_cron.supervision.outage import OutageFold, OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.supervision.standby import StandbyPoll
 from django_leased_cron.supervision.supervisor import DatabaseLoops, Supervisor
@@ -73,7 +73,8 @@ class SupervisorBuilder:
         self._tenants = list(tenants)
         self._only = list(only)
         self._app = app or current_app
-        self._emit = _emit_to(emit, CodeScheduleSync(self._app, tenants, emit=emit).observe)
+        told = OutageFold(emit).emit
+        self._emit = _emit_to(told, CodeScheduleSync(self._app, tenants, emit=told).observe)
         self._clock = clock or SystemClock()
         self._holder_id = build_holder_id()
         self._solar_calculator = build_solar_calculator()

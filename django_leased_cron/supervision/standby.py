@@ -84,12 +84,14 @@ class StandbyPoll:
         self._observer.observe(reading, at=at)
         # Asked at most once a poll: an answer takes a while where the broker is away, and is the same for all tenants.
         is_broker_answering = cache(self._is_broker_answering)
+        failures: list[StoreError] = []
         held = {seat.tenant_key: term.epoch for seat in self._seats.values() if (term := seat.term) is not None}
         for tenant_key, row in sorted(reading.leases.items()):
             if self._stopping.is_set():
                 break
             seat = self._seats[tenant_key]
             seat.sightings.note(row.epoch, at=at)
+            seat.database_answered(wrote=self._observer.unchanged_for_s(row, at=at) == 0)
             epoch = held.get(tenant_key)
             if epoch is not None and row.epoch > epoch:
                 seat.denied(epoch)
@@ -110,7 +112,15 @@ class StandbyPoll:
                 continue
             self._withheld.discard(tenant_key)
             if reason is not None:
-                self._bid(seat, row, reason)
+                try:
+                    self._bid(seat, row, reason)
+                except StoreError as exc:
+                    # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
+                    failures.append(exc)
+        if not failures:
+            self._bids.worked()
+        for failure in failures:
+            self._bids.failed(failure)
         return _SOON_S if self._expects_hand_over(reading, held) else self._timing.poll_interval_s
 
     def _expects_hand_over(self, reading: LeaseReading, held: Mapping[str, int]) -> bool:
@@ -136,13 +146,7 @@ class StandbyPoll:
 
     def _bid(self, seat: TenantSeat, row: LeaseRow, reason: TakeoverReason) -> None:
         asked_at = self._clock.boot_time()
-        try:
-            outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
-        except StoreError as exc:
-            # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
-            self._bids.failed(exc)
-            return
-        self._bids.worked()
+        outcome = self._store.try_acquire(row, holder_id=self._holder_id, reason=reason)
         if isinstance(outcome, Acquired):
             seat.sightings.note(outcome.epoch, at=self._clock.boot_time())
             self._emit(

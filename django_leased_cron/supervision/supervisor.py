@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import (
-    DatabaseOutage,
     Emit,
     SupervisorReady,
     SupervisorStopped,
@@ -20,6 +19,7 @@ from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
 from django_leased_cron.supervision.keeper import LeaseKeeper
+from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.supervision.standby import StandbyPoll
 
@@ -117,11 +117,11 @@ class Supervisor:
         try:
             return seat.release(term)
         except StoreError as exc:
-            self._emit(DatabaseOutage(alias=store.alias, doing="releasing leases", detail=str(exc)))
+            OutageWatch(alias=store.alias, doing="releasing leases", emit=self._emit).failed(exc)
             return False
 
     def _forget_process(self, store: LeaseStore) -> None:
         try:
             store.forget_process(holder_id=self._holder_id)
         except StoreError as exc:
-            self._emit(DatabaseOutage(alias=store.alias, doing="signing off", detail=str(exc)))
+            OutageWatch(alias=store.alias, doing="signing off", emit=self._emit).failed(exc)

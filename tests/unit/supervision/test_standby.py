@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from django_leased_cron.core.events import RescueWithheld
+from django_leased_cron.core.events import DatabaseOutage, DatabaseRecovered, LeaseAcquired, RescueWithheld
 from django_leased_cron.core.lease import FREE, TakeoverReason
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseUnavailableError
 from tests.unit.supervision.process import TENANT, TIMING
@@ -214,3 +214,12 @@ def test_broker_is_asked_once_a_poll_however_many_leases_wait(bench: StandbyBenc
     bench.hold("umbra", owed_for_s=1)
     bench.standby.poll()
     assert bench.publisher.probes == 1
+
+
+def test_row_that_stays_locked_is_told_once_though_other_bids_succeed(bench: StandbyBench) -> None:
+    """The outage is over when no bid fails any more."""
+    bench.leases.acts.lose_request("try_acquire", AWAY)
+    bench.standby.poll()
+    assert [type(event) for event in bench.told()] == [LeaseAcquired, DatabaseOutage]
+    bench.standby.poll()
+    assert [type(event) for event in bench.told()] == [LeaseAcquired, DatabaseRecovered]
