@@ -138,7 +138,8 @@ class StandbyPoll:
         """
         if is_broker_answering():
             return at >= self._rescue_not_before
-        self._rescue_not_before = later(at, self._timing.rescue_rest_s)
+        # From now, not from the reading: on a busy machine the question alone may take as long as the rest.
+        self._rescue_not_before = later(self._clock.boot_time(), self._timing.rescue_rest_s)
         if tenant_key not in self._withheld:
             self._withheld.add(tenant_key)
             self._emit(RescueWithheld(tenant_key=tenant_key))

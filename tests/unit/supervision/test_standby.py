@@ -185,6 +185,26 @@ def test_rescue_is_withheld_while_the_own_broker_does_not_answer(bench: StandbyB
     assert bench.told() == [acquired(TENANT, 6, TakeoverReason.RESCUE)]
 
 
+def test_rest_after_a_broker_was_away_counts_from_its_silence(
+    bench: StandbyBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from before it was asked, which may take as long as the rest itself."""
+    answers = [True, False]
+
+    def answer_slowly() -> bool:
+        bench.clock.advance(1)
+        return answers.pop()
+
+    monkeypatch.setattr(bench.publisher, "is_answering", answer_slowly)
+    bench.standby = bench.build(poll_interval_s=0.0)
+    bench.hold(TENANT, owed_for_s=1)
+    bench.hold("umbra")
+    bench.standby.poll()
+    bench.clock.advance(TIMING.rescue_rest_s - 1)
+    bench.standby.poll()
+    assert bench.told() == [RescueWithheld(tenant_key=TENANT)]
+
+
 def test_free_or_expired_lease_is_taken_without_a_broker(bench: StandbyBench) -> None:
     """Somebody has to hold it, and write down what comes due."""
     bench.publisher.is_down = True
