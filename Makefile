@@ -1,11 +1,14 @@
 # The one list of commands. `make help` prints it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance coverage sweep simulate \
-	model demo docs bench clean
+.PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance soak coverage sweep \
+	simulate model demo docs bench clean
 
 # More options for pytest: make test-unit ARGS="-k lease"
 ARGS ?=
+
+# How long one soak lasts: make soak MINUTES=10
+MINUTES ?= 1
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
@@ -56,6 +59,9 @@ test-sqlite: $(STAMP) ## What needs no server: unit, properties, and contract an
 test-second-python: $(if $(SECOND_PYTHON),$(SECOND_STAMP)) ## The same on Python 3.13 or 3.12 with Django 6.0
 	$(if $(SECOND_PYTHON),.venv-second/bin/pytest --sqlite-only $(BELOW_ACCEPTANCE) $(ARGS), \
 		@echo "Neither Python 3.13 nor 3.12 was found: the second pair was not tested.")
+
+soak: $(STAMP) ## Any fault at any moment for some MINUTES, on each database; then every message and row is read
+	SOAK_MINUTES=$(MINUTES) $(BIN)/pytest tests/acceptance/test_soak.py -m "" $(ARGS)
 
 acceptance: $(STAMP) ## The long forms of the acceptance tests: real processes, real signals
 	$(BIN)/pytest tests/acceptance -m "" $(ARGS)

@@ -34,6 +34,10 @@ class DatabaseUnavailableError(StoreError):
     """No answer: refused, broken, timed out or locked for too long. Worth trying again."""
 
 
+class DatabaseUnreachableError(DatabaseUnavailableError):
+    """There is no connection to be had, or it was lost: whoever asks next will hear the same."""
+
+
 class CommitOutcomeUnknownError(DatabaseUnavailableError):
     """COMMIT was sent and its reply never came: the transaction may or may not have happened (rule A4)."""
 

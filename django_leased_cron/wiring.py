@@ -35,7 +35,7 @@ from django_leased_cron.supervision.database_loops import DatabaseLoops
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
 from django_leased_cron.supervision.keeper import LeaseKeeper
-from django_leased_cron.supervision.outage import OutageWatch
+from django_leased_cron.supervision.outage import OutageFold, OutageWatch
 from django_leased_cron.supervision.roster import Places, TenantRoster
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.supervision.seats import Leavers, Seats
@@ -89,7 +89,8 @@ class SupervisorBuilder:
         self._only = list(only)
         self._app = app or current_app
         self._tenants: dict[str, Tenant] = {}
-        self._emit = _emit_to(emit, CodeScheduleSync(self._app, self._tenants, emit=emit).observe)
+        told = OutageFold(emit).emit
+        self._emit = _emit_to(told, CodeScheduleSync(self._app, self._tenants, emit=told).observe)
         self._clock = clock or SystemClock()
         self._holder_id = build_holder_id()
         self._solar_calculator = build_solar_calculator()

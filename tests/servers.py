@@ -22,6 +22,8 @@ class Server:
     default_url: str
     driver: str
     """The module without which nobody here can talk to it."""
+    is_own: bool = False
+    """A test has started it for itself: what is on it goes with it."""
 
     @property
     def url(self) -> str:

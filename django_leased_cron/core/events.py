@@ -94,11 +94,15 @@ class CodeJobsOrphaned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseOutage:
-    """A database does not do what is asked; told once per outage and place."""
+    """A database does not do what is asked; told once per outage.
+
+    ``unreachable``: it is not there at all, so that whatever else is asked of it fails too.
+    """
 
     alias: str
     doing: str
     detail: str
+    unreachable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

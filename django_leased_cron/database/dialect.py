@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -37,6 +37,14 @@ class Dialect(Protocol):
         """Return what to add to the alias's ``OPTIONS``: deadlines on the client's side."""
         ...
 
+    def find_file(self, settings: Mapping[str, Any]) -> Hashable:
+        """Return what tells the database's file from another that takes its place; ``None``: there is no file.
+
+        Args:
+            settings: the alias's entry of ``DATABASES``.
+        """
+        ...
+
     def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         """Set up a new connection; return the statements to run on it once."""
         ...
@@ -53,6 +61,10 @@ class Dialect(Protocol):
 
     def enter_schema(self, schema: str) -> str:
         """Return the statement after which, to the end of the transaction, bare table names are those of a schema."""
+        ...
+
+    def is_connection_lost(self, error: Exception, connection: BaseDatabaseWrapper) -> bool:
+        """Return whether an error on an open connection means that it is no longer one."""
         ...
 
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:

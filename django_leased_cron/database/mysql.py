@@ -12,6 +12,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_leased_cron.database.dialect import Columns
 
 _NO_SUCH_TABLE = 1146
+# Gone, lost, shutting down, killed, idle for too long (MariaDB, MySQL).
+_LOST = frozenset({2006, 2013, 1053, 1927, 4031})
 _KINDS = {"integer": "BIGINT", "text": "TEXT"}
 
 # The defaults keep a dead client's locks for eight hours. MariaDB can end a transaction that idles; MySQL cannot, so
@@ -35,6 +37,9 @@ class MySQLDialect:
     def connection_options(self) -> dict[str, Any]:
         return {"connect_timeout": 2, "read_timeout": 3, "write_timeout": 3}
 
+    def find_file(self, settings: Mapping[str, Any]) -> None:
+        return None
+
     def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         idle = _IDLE_TRANSACTION if cast(Any, connection).mysql_is_mariadb else _IDLE_CONNECTION
         return (f"SET SESSION innodb_lock_wait_timeout = 1, {idle}",)
@@ -51,6 +56,9 @@ class MySQLDialect:
     def enter_schema(self, schema: str) -> str:
         message = "only PostgreSQL has a schema for each tenant"
         raise NotImplementedError(message)
+
+    def is_connection_lost(self, error: Exception, connection: BaseDatabaseWrapper) -> bool:
+        return bool(error.args) and error.args[0] in _LOST
 
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"{name} {_KINDS[kind]} PATH '$.{name}'" for name, kind in columns.items())

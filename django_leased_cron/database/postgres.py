@@ -13,6 +13,7 @@ from django_leased_cron.database.deadline import DEADLINES
 from django_leased_cron.database.dialect import Columns
 
 _UNDEFINED_TABLE = "42P01"
+_OPERATOR_INTERVENTION = "57P"
 _KINDS = {"integer": "bigint", "text": "text"}
 
 
@@ -52,6 +53,9 @@ class PostgresDialect:
             "keepalives_count": 2,
         }
 
+    def find_file(self, settings: Mapping[str, Any]) -> None:
+        return None
+
     def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         return ()
 
@@ -67,6 +71,11 @@ class PostgresDialect:
     def enter_schema(self, schema: str) -> str:
         # This schema and no other: where a tenant's is gone, the shared one's tables must not be taken for it.
         return f"SET LOCAL search_path = {_quote(schema)}"
+
+    def is_connection_lost(self, error: Exception, connection: BaseDatabaseWrapper) -> bool:
+        # A session that is being ended is told so before its connection is closed.
+        sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
+        return bool(connection.connection.closed) or sqlstate.startswith(_OPERATOR_INTERVENTION)
 
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"{name} {_KINDS[kind]}" for name, kind in columns.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import copy
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from django_leased_cron.database.dialect import Dialect
 from django_leased_cron.exceptions import (
     CommitOutcomeUnknownError,
     DatabaseUnavailableError,
+    DatabaseUnreachableError,
     MissingTableError,
     StoreError,
 )
@@ -40,6 +41,7 @@ class Session:
         self.schema = ""
         """The schema whose tables bare names are; empty: as the connection finds them."""
         self._wrapper: BaseDatabaseWrapper | None = None
+        self._file: Hashable = None
         self._row_count = 0
         self._answer_within_s = _WRITE_WITHIN_S
 
@@ -51,6 +53,7 @@ class Session:
             MissingTableError: a table is not there.
             CommitOutcomeUnknownError: COMMIT was sent and not answered.
             DatabaseUnavailableError: anything else that stopped it; nothing was committed.
+            ``DatabaseUnreachableError`` where there is no connection.
         """
         self._answer_within_s = _READ_WITHIN_S if reading else _WRITE_WITHIN_S
         with self._closing_on_errors():
@@ -107,8 +110,9 @@ class Session:
             with wrapper.wrap_database_errors:
                 yield wrapper.connection
         except DjangoDatabaseError as exc:
+            error = self._translated(exc)
             self.close()
-            raise self._translated(exc) from exc
+            raise error from exc
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another. Never raises."""
@@ -122,15 +126,16 @@ class Session:
         try:
             yield
         except DjangoDatabaseError as exc:
+            error = self._translated(exc)
             self.close()
-            raise self._translated(exc) from exc
+            raise error from exc
         except BaseException:
             self.close()
             raise
 
     def _open_wrapper(self) -> BaseDatabaseWrapper:
         if self._wrapper is None:
-            raise DatabaseUnavailableError(self.alias, "the connection is closed")
+            raise DatabaseUnreachableError(self.alias, "the connection is closed")
         return self._wrapper
 
     def _begin(self, statements: Sequence[str]) -> None:
@@ -139,6 +144,8 @@ class Session:
 
     def _on_live_connection(self, first: Callable[[], Result]) -> Result:
         """Open the connection if need be and do the first thing on it, which must be harmless to do twice."""
+        if self._file is not None:
+            self._check_file()
         idle = self._wrapper
         try:
             self._open()
@@ -151,6 +158,18 @@ class Session:
             self.close()
             self._open()
             return first()
+
+    def _check_file(self) -> None:
+        """Give up a connection to a file that is no longer the database's.
+
+        One that is gone is not made anew: with the tables missing, whoever puts it back would write over a file in use.
+        """
+        project = connections[self.alias]
+        found = self.dialect.find_file(project.settings_dict)
+        if found != self._file:
+            self.close()
+        if found is None:
+            raise DatabaseUnreachableError(self.alias, f"the file {str(project.settings_dict['NAME'])!r} is gone")
 
     def _open(self) -> None:
         if self._wrapper is not None:
@@ -165,14 +184,18 @@ class Session:
         with wrapper.wrap_database_errors:
             wrapper.connect()
         self._wrapper = wrapper
+        self._file = self.dialect.find_file(project.settings_dict)
         for statement in self.dialect.prepare(wrapper):
             self.execute(statement)
 
     def _translated(self, error: DjangoDatabaseError) -> StoreError:
         if self.dialect.is_missing_table(error):
             return MissingTableError(self.alias, str(error).splitlines()[0], schema=self.schema)
-        detail = str(error).strip().splitlines()
-        return DatabaseUnavailableError(self.alias, detail[0] if detail else type(error).__name__)
+        lines = str(error).strip().splitlines()
+        detail = lines[0] if lines else type(error).__name__
+        if self._wrapper is None or self.dialect.is_connection_lost(error, self._wrapper):
+            return DatabaseUnreachableError(self.alias, detail)
+        return DatabaseUnavailableError(self.alias, detail)
 
 
 class SessionPool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -30,6 +31,14 @@ class SQLiteDialect:
     def connection_options(self) -> dict[str, Any]:
         return {"timeout": 2}
 
+    def find_file(self, settings: Mapping[str, Any]) -> tuple[int, int] | None:
+        # An open connection goes on with a file that was deleted or replaced, and sees nothing of the new one.
+        try:
+            found = os.stat(settings["NAME"])
+        except OSError:  # gone; or a name that is no path: a database in memory
+            return None
+        return found.st_dev, found.st_ino
+
     def prepare(self, connection: BaseDatabaseWrapper) -> Sequence[str]:
         # No types are checked here: one row with bytes that are no text must not make all rows unreadable.
         connection.connection.text_factory = partial(str, encoding="utf-8", errors="replace")
@@ -47,6 +56,9 @@ class SQLiteDialect:
     def enter_schema(self, schema: str) -> str:
         message = "only PostgreSQL has a schema for each tenant"
         raise NotImplementedError(message)
+
+    def is_connection_lost(self, error: Exception, connection: BaseDatabaseWrapper) -> bool:
+        return False
 
     def rows(self, parameter: str, columns: Columns, *, alias: str) -> str:
         shape = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)

@@ -37,7 +37,7 @@ class Changes:
             WHEN s.job_id IS NULL OR s.inputs = '' THEN 'new'
             WHEN s.inputs_format <> {FORMAT} THEN 'reformatted'
             WHEN {dialect.differs("s.inputs", inputs)} THEN 'edited'
-            WHEN s.error <> '' AND s.message_digest <> {digest} THEN 'edited'
+            WHEN s.error <> '' AND {dialect.differs("s.message_digest", digest)} THEN 'edited'
             WHEN s.error <> '' AND %(with_flagged)s THEN 'flagged'
             WHEN s.next_due_at_ms IS NOT NULL AND {run_by_other(dialect)} THEN 'run_by_other'
             WHEN p.one_off AND s.next_due_at_ms IS NULL AND s.last_due_at_ms IS NOT NULL AND s.error = ''

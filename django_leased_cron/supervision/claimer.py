@@ -71,6 +71,8 @@ class Claimer:
         """A new term claims at once, even nothing: until then the lease is owed by a dead one."""
         self.was_answered = False
         """Whether the database has answered since this was last set back."""
+        self.has_written = False
+        """Whether that was more than reading: where a row is locked, or a disk full, reading goes on."""
 
     def look(self) -> Window | None:
         """Return what is due soonest; ``None``: nothing is to be claimed by the database's clock as it is now."""
@@ -143,7 +145,7 @@ class Claimer:
         except CommitOutcomeUnknownError:
             self._read_back.outcome_unknown()
             raise
-        self.was_answered = True
+        self.was_answered = self.has_written = True
         if isinstance(reply, TermLost):
             return reply
         self._context.estimate.note(reply.now_ms, sent_at=asked_at, received_at=clock.boot_time())

@@ -117,8 +117,11 @@ class Confirmer:
         self._runs[run.job_id] = run
 
     def _record_runs(self) -> None:
+        if not self._runs:
+            self._outage.worked()
+            return
         at = self._clock.boot_time()
-        if not self._runs or at < self._runs_not_before:
+        if at < self._runs_not_before:
             return
         with self._lock:
             owed, self._runs = self._runs, {}

@@ -79,6 +79,11 @@ class TermDispatcher:
     def epoch(self) -> int:
         return self._term.epoch
 
+    @property
+    def has_written(self) -> bool:
+        """Whether that was more than reading."""
+        return self._claimer.has_written
+
     def step(self, publisher: Publisher) -> BootTime | TermLost:
         """Do the next thing; return when to step again (a time that has passed: at once).
 
@@ -86,7 +91,7 @@ class TermDispatcher:
             StoreError: the database did not do its part; step again after a while.
         """
         claimer, clock = self._claimer, self._context.clock
-        claimer.was_answered = False
+        claimer.was_answered = claimer.has_written = False
         if self._next is not None:
             return self._dispatch_next(self._next, publisher)
         claimer.predecessors.read()
@@ -127,7 +132,10 @@ class TermDispatcher:
 
     def _flush(self) -> None:
         """Record what was published."""
-        self._context.confirmer.flush(predecessors_adoptable_in_ms=self._claimer.predecessors.adoptable_in_ms)
+        confirmer = self._context.confirmer
+        owed = not confirmer.is_empty
+        confirmer.flush(predecessors_adoptable_in_ms=self._claimer.predecessors.adoptable_in_ms)
+        self._claimer.has_written = self._claimer.has_written or owed
 
     def _plan(self, at: BootTime) -> BootTime | TermLost:
         result = self._planner.run(

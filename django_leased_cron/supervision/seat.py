@@ -27,7 +27,7 @@ from django_leased_cron.core.lease_machine import (
 )
 from django_leased_cron.core.outbox import TermKey, TermLost
 from django_leased_cron.core.publication import Publisher
-from django_leased_cron.exceptions import StoreError
+from django_leased_cron.exceptions import DatabaseUnavailableError, StoreError
 from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatcher import TermDispatcher
 from django_leased_cron.supervision.outage import OutageWatch
@@ -85,6 +85,7 @@ class TenantSeat:
         self._edits_announced = False
         self._is_woken = False
         self._turns_by = BootTime(math.inf)
+        self._only_a_write_proves = False
         self._outage = OutageWatch(alias=leases.alias, doing=f"scheduling tenant {tenant_key!r}", emit=self._emit)
 
     # What other threads ask and tell
@@ -147,6 +148,11 @@ class TenantSeat:
         if self.term is not None:
             self._wake_up()
 
+    def database_answered(self, *, wrote: bool) -> None:
+        """The standby had an answer, and saw whether anybody wrote: an outage that ended a term may be over by that."""
+        if self.term is None and self._context.confirmer.is_empty:
+            self._answered(wrote=wrote)
+
     def drain(self) -> None:
         """Claim nothing more; steps only record what was published."""
         self._draining = True
@@ -185,16 +191,18 @@ class TenantSeat:
             result = self._do(dispatcher, publisher)
         except StoreError as exc:
             self._outage.failed(exc)
+            self._only_a_write_proves = type(exc) is DatabaseUnavailableError
             return later(self._clock.boot_time(), _RETRY_S)
         except Exception as exc:  # noqa: BLE001 - top of the loop: ours to mend, not a reason to leave a tenant alone
             self._emit(LoopFailed(doing=f"scheduling tenant {self.tenant_key!r}", error=exc))
             return later(self._clock.boot_time(), _RETRY_S)
         if dispatcher is not None and dispatcher.was_answered:
-            self._outage.worked()
+            self._answered(wrote=dispatcher.has_written)
         if isinstance(result, TermLost):
             if isinstance(state, Holding):
                 self.denied(state.epoch)
-            return None
+            # What the term published is still to be recorded, and nobody else would ask for a step.
+            return None if self._context.confirmer.is_empty else self._clock.boot_time()
         return result
 
     def _do(self, dispatcher: TermDispatcher | None, publisher: Publisher) -> BootTime | TermLost | None:
@@ -226,6 +234,10 @@ class TenantSeat:
             self._bids_from = later(at, self._timing.hand_over_rest_s)
             self.release(self._key(hand_over.epoch))
         return confirmer.retry_at
+
+    def _answered(self, *, wrote: bool) -> None:
+        if wrote or not self._only_a_write_proves:
+            self._outage.worked()
 
     def _turned(self) -> None:
         self._turns_by = self._clock.boot_time()

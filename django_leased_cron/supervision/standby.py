@@ -116,6 +116,7 @@ class StandbyPoll:
             if seat is None:
                 continue
             seat.sightings.note(row.epoch, at=at)
+            seat.database_answered(wrote=self._observer.unchanged_for_s(row, at=at) == 0)
             epoch = held.get(tenant_key)
             if epoch is not None and row.epoch > epoch:
                 seat.denied(epoch)
@@ -181,7 +182,8 @@ class StandbyPoll:
         """
         if is_broker_answering():
             return at >= self._rescue_not_before
-        self._rescue_not_before = later(at, self._timing.rescue_rest_s)
+        # From now, not from the reading: on a busy machine the question alone may take as long as the rest.
+        self._rescue_not_before = later(self._clock.boot_time(), self._timing.rescue_rest_s)
         if tenant_key not in self._withheld:
             self._withheld.add(tenant_key)
             self._emit(RescueWithheld(tenant_key=tenant_key))
@@ -193,20 +195,23 @@ class StandbyPoll:
         if len(bids) > _FEW:
             at_once = _AT_ONCE
             bids = sorted(bids, key=_owed_since)
+        failures: list[StoreError] = []
         for first in range(0, len(bids), at_once):
             if self._stopping.is_set():
                 return
-            self._bid(bids[first : first + at_once], reading, at=at)
+            try:
+                self._bid(bids[first : first + at_once], reading, at=at)
+            except StoreError as exc:
+                # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
+                failures.append(exc)
+        if not failures:
+            self._bids.worked()
+        for failure in failures:
+            self._bids.failed(failure)
 
     def _bid(self, bids: Sequence[Bid], reading: LeaseReading, *, at: BootTime) -> None:
         asked_at = self._clock.boot_time()
-        try:
-            acquired = self._acquire(bids)
-        except StoreError as exc:
-            # A row that a frozen holder keeps locked, say: the other tenants must not wait for it.
-            self._bids.failed(exc)
-            return
-        self._bids.worked()
+        acquired = self._acquire(bids)
         by_key = {bid.row.tenant_key: bid for bid in bids}
         for outcome in acquired:
             bid, seat = by_key[outcome.tenant_key], self._seats.by_key[outcome.tenant_key]

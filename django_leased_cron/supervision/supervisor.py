@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import (
-    DatabaseOutage,
     Emit,
     SupervisorReady,
     SupervisorStopped,
@@ -18,6 +17,7 @@ from django_leased_cron.core.outbox import TermKey
 from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.supervision.dispatch_pool import DispatchPool
+from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.roster import TenantRoster
 from django_leased_cron.supervision.seat import TenantSeat
 
@@ -103,11 +103,11 @@ class Supervisor:
         try:
             return seat.release(term)
         except StoreError as exc:
-            self._emit(DatabaseOutage(alias=store.alias, doing="releasing leases", detail=str(exc)))
+            OutageWatch(alias=store.alias, doing="releasing leases", emit=self._emit).failed(exc)
             return False
 
     def _forget_process(self, store: LeaseStore) -> None:
         try:
             store.forget_process(holder_id=self._holder_id)
         except StoreError as exc:
-            self._emit(DatabaseOutage(alias=store.alias, doing="signing off", detail=str(exc)))
+            OutageWatch(alias=store.alias, doing="signing off", emit=self._emit).failed(exc)

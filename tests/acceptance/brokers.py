@@ -44,7 +44,7 @@ class RedisBroker:
 
     def __init__(self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool) -> None:
         self.queue = name
-        direct_url = _reserve_redis_database(server.url, name, cleanup)
+        direct_url = server.url if server.is_own else _reserve_redis_database(server.url, name, cleanup)
         self.direct_settings = {"broker_url": direct_url}
         self.line, self.url = lay_line(server, direct_url, cleanup, cuttable=cuttable)
 

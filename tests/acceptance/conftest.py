@@ -27,13 +27,19 @@ def stack(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def fleet(stack: str, django_db_blocker: DjangoDbBlocker) -> Iterator[Fleet]:
     """Yield a fleet on a migrated database, without processes."""
-    yield from _build_fleet(stack, django_db_blocker, cuttable=False)
+    yield from _build_fleet(stack, django_db_blocker)
 
 
 @pytest.fixture
 def cuttable_fleet(stack: str, django_db_blocker: DjangoDbBlocker) -> Iterator[Fleet]:
     """Yield a fleet whose database and broker can be taken away; the database is not migrated."""
     yield from _build_fleet(stack, django_db_blocker, cuttable=True)
+
+
+@pytest.fixture
+def fleet_on_own_servers(stack: str, django_db_blocker: DjangoDbBlocker) -> Iterator[Fleet]:
+    """Yield a fleet whose servers the test may do anything to; the database is migrated."""
+    yield from _build_fleet(stack, django_db_blocker, on_own_servers=True)
 
 
 @pytest.fixture
@@ -75,9 +81,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("\n".join(sorted(lines)))
 
 
-def _build_fleet(stack: str, django_db_blocker: DjangoDbBlocker, *, cuttable: bool) -> Iterator[Fleet]:
+def _build_fleet(
+    stack: str, django_db_blocker: DjangoDbBlocker, *, cuttable: bool = False, on_own_servers: bool = False
+) -> Iterator[Fleet]:
     with django_db_blocker.unblock():
-        fleet = Fleet(stack, cuttable=cuttable, leased_cron=SCALED)
+        fleet = Fleet(stack, leased_cron=SCALED, cuttable=cuttable, on_own_servers=on_own_servers)
         try:
             if not cuttable:
                 fleet.migrate()

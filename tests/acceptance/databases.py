@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from django.core.management import call_command
 from django.db import connections
@@ -14,6 +14,9 @@ from example_project.database_url import parse_database_url
 from tests.acceptance.lines import FolderLine, Line, lay_line
 from tests.acceptance.pgbouncer import PgBouncer
 from tests.servers import Server
+
+FILE_FOLDER: Final = "database"
+"""Where the file is, if the database is one."""
 
 
 class Database(Protocol):
@@ -45,7 +48,8 @@ class ServerDatabase:
         _add_alias(name, direct_url, cleanup)
         self.announces_releases = connections[name].vendor == "postgresql"
         self._run_on_server(f"CREATE DATABASE {name}")
-        cleanup.callback(self._drop)
+        if not server.is_own:
+            cleanup.callback(self._drop)
         self.line, self.url = lay_line(server, direct_url, cleanup, cuttable=cuttable)
 
     def _drop(self) -> None:
@@ -79,8 +83,8 @@ class FileDatabase:
 
     def __init__(self, folder: Path, name: str, cleanup: ExitStack) -> None:
         self.alias = name
-        here = folder / "database"
-        here.mkdir()
+        here = folder / FILE_FOLDER
+        here.mkdir(exist_ok=True)
         self.url = f"sqlite:///{here / 'db.sqlite3'}"
         self.line: Line = FolderLine(here)
         _add_alias(name, self.url, cleanup)

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 
 from django_leased_cron.conf import build_settings
 from django_leased_cron.core.timing import LeaseTiming
@@ -22,18 +23,21 @@ from django_leased_cron.hand_over import open_leases, request_hand_overs
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, draw_up, read_runs
 from tests.acceptance.brokers import worker_queue
-from tests.acceptance.databases import migrate
+from tests.acceptance.databases import FILE_FOLDER, migrate
 from tests.acceptance.jobs import Jobs, add_jobs, remove_jobs
+from tests.acceptance.own_servers import OwnServer, OwnServers, small_disk
 from tests.acceptance.processes import Process
 from tests.acceptance.stacks import build_stack
 from tests.acceptance.tap import Tap
 from tests.acceptance.waiting import next_second_ms, now_ms, try_until, wait_for_instant, wait_until
+from tests.servers import require_server
 
 _START_S = 30.0
 """Enough for a Python process on a machine with other things to do; nothing is judged by it."""
 _SETTLE_S = 20.0
 _PLANNED_IN_1_S = 500
 _DAY_S = 86_400
+_SERVER_OF_VENDOR = {"postgresql": "postgres", "mysql": "mysql"}
 _SHOWN = 50
 
 
@@ -46,7 +50,16 @@ class Fleet:
         database: and ``broker``: what the processes use.
     """
 
-    def __init__(self, stack: str, *, cuttable: bool, leased_cron: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        stack: str,
+        *,
+        leased_cron: Mapping[str, object],
+        cuttable: bool = False,
+        on_own_servers: bool = False,
+        database_environment: Mapping[str, str] = MappingProxyType({}),
+        disk_mb: int | None = None,
+    ) -> None:
         self.leased_cron = leased_cron
         self.environment: Mapping[str, str] = {}
         self._cleanup = ExitStack()
@@ -58,7 +71,20 @@ class Fleet:
             self._folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}_")))
             (self._folder / "data").mkdir()
             self._record_file = self._folder / "runs"
-            built = build_stack(stack, folder=self._folder, name=name, cleanup=self._cleanup, cuttable=cuttable)
+            if disk_mb is not None:
+                (self._folder / FILE_FOLDER).mkdir()
+                self._cleanup.enter_context(small_disk(self._folder / FILE_FOLDER, megabytes=disk_mb))
+            self.servers = OwnServers(
+                self._folder / "servers", self._cleanup, database_environment=database_environment, disk_mb=disk_mb
+            )
+            built = build_stack(
+                stack,
+                require_server=self.servers.require if on_own_servers else require_server,
+                folder=self._folder,
+                name=name,
+                cleanup=self._cleanup,
+                cuttable=cuttable,
+            )
         except BaseException:
             self._cleanup.close()
             raise
@@ -176,6 +202,21 @@ class Fleet:
     def polite_gap_ms(self) -> int:
         """The longest that a tenant is without a holder when a process stops politely, or is asked to hand over."""
         return 100 if self.database.announces_releases else round(self.timing.poll_interval_s * 1000) + 200
+
+    @property
+    def own_database_server(self) -> OwnServer:
+        """The server of its database; only of a fleet on own servers."""
+        return self.servers[_SERVER_OF_VENDOR[connections[self.database.alias].vendor]]
+
+    @property
+    def own_broker(self) -> OwnServer:
+        """The server of its broker; only of a fleet on own servers."""
+        return self.servers["redis" if self.broker.url.startswith("redis") else "rabbitmq"]
+
+    @property
+    def supervisors(self) -> Sequence[Process]:
+        """All that were started, dead or alive."""
+        return [process for process in self._processes if process is not self._worker]
 
     def read_lease(self) -> SchedulerLease | None:
         return SchedulerLease.objects.using(self.database.alias).first()

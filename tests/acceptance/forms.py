@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -34,6 +34,13 @@ class Form:
 
 SHORT: Final = Form(leased_cron=SCALED, seconds=8, kills=2, freezes=1, stops=2, rolls=1, storms=1, storm_jobs=1500)
 FULL: Final = Form(leased_cron=DEFAULTS, seconds=60, kills=10, freezes=5, stops=5, rolls=3, storms=10, storm_jobs=5000)
+
+
+def others_in_full(*values: str) -> list[Any]:
+    """Return values of a parameter of which only the first is for `make test`."""
+    first, *others = values
+    return [first, *(pytest.param(value, marks=pytest.mark.full) for value in others)]
+
 
 in_both_forms = pytest.mark.parametrize(
     "form",

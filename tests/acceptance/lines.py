@@ -66,6 +66,14 @@ class ServerLine:
         """Let nothing through any more, with all connections open."""
         self._proxy.silence()
 
+    def deafen(self) -> None:
+        """Let the server hear nothing any more, with all connections open."""
+        self._proxy.deafen()
+
+    def mute(self) -> None:
+        """Let nothing of the server be heard any more, with all connections open."""
+        self._proxy.mute()
+
     def restore(self) -> None:
         self._proxy.restore()
 

@@ -41,6 +41,11 @@ class Process:
     def is_alive(self) -> bool:
         return self._popen.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """Return how it ended; minus the signal's number, if one ended it."""
+        return self._popen.poll()
+
     def kill(self) -> None:
         """SIGKILL, and be sure that it is gone."""
         self._popen.kill()

@@ -19,7 +19,7 @@ def test_start_before_the_database(cuttable_fleet: Fleet) -> None:
     fleet.database.line.restore()
 
     fleet.wait_for_message(jobs, due_from_ms=next_second_ms())
-    supervisor.wait_for_line("looking at leases works again")
+    supervisor.wait_for_line("Database 'default'", "works again")
     fleet.stop_supervisors()
     assert "Traceback" not in supervisor.read_log()
 
@@ -35,7 +35,7 @@ def test_start_before_migrate(cuttable_fleet: Fleet) -> None:
 
     jobs = fleet.add_jobs(1)
     fleet.wait_for_message(jobs, due_from_ms=jobs.first_due_ms)
-    supervisor.wait_for_line("looking at leases works again")
+    supervisor.wait_for_line("Database 'default'", "works again")
     fleet.stop_supervisors()
     assert "Traceback" not in supervisor.read_log()
 

@@ -13,8 +13,8 @@ class TcpProxy:
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
-        self._flowing = threading.Event()
-        self._flowing.set()
+        self._asking, self._answering = threading.Event(), threading.Event()
+        self._flow()
         self._last_bytes = 0
         self._sockets: list[socket.socket] = []
         self.port = 0
@@ -25,7 +25,7 @@ class TcpProxy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.refuse()
-        self._flowing.set()  # lets the threads see that their sockets are closed
+        self._flow()  # lets the threads see that their sockets are closed
 
     def cut(self) -> None:
         """End all connections; new ones are welcome."""
@@ -42,30 +42,44 @@ class TcpProxy:
         self._listener.close()
         self.cut()
 
-    def silence(self, *, after_bytes: int = 0) -> None:
-        """Be as a network that swallows everything: connections stay, nothing comes through.
+    def silence(self) -> None:
+        """Be as a network that swallows everything: connections stay, nothing comes through."""
+        self.deafen()
+        self.mute()
 
-        With ``after_bytes`` the server is still heard, and gets that many bytes of its answers through.
-        """
+    def deafen(self) -> None:
+        """Let nothing through to the server; what it says comes through."""
+        self._asking.clear()
+
+    def mute(self, *, after_bytes: int = 0) -> None:
+        """Let nothing of the server through, but for that many bytes; it still hears everything."""
         self._last_bytes = after_bytes
-        self._flowing.clear()
+        self._answering.clear()
 
     def restore(self) -> None:
         """Forward again; connections that were silenced are ended."""
         if self.port:
             self.refuse()
-            self._flowing.set()
+            self._flow()
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _flow(self) -> None:
+        self._asking.set()
+        self._answering.set()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
                 client, _ = listener.accept()
-                server = socket.create_connection(self._target)
             except OSError:
                 return
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:  # the server itself is down
+                client.close()
+                continue
             self._sockets += [client, server]
             for forward in (self._forward_questions, self._forward_answers):
                 threading.Thread(target=forward, args=(client, server), daemon=True).start()
@@ -73,17 +87,16 @@ class TcpProxy:
     def _forward_questions(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
-                if not self._last_bytes:
-                    self._flowing.wait()
+                self._asking.wait()
                 server.sendall(data)
             server.shutdown(socket.SHUT_WR)
 
     def _forward_answers(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(65536):
-                if not self._flowing.is_set():
+                if not self._answering.is_set():
                     client.sendall(data[: self._last_bytes])
                     data = data[self._last_bytes :]
-                    self._flowing.wait()
+                    self._answering.wait()
                 client.sendall(data)
             client.shutdown(socket.SHUT_WR)

@@ -140,7 +140,7 @@ class TestRabbitMQ(NetworkContract):
         bench.publish(publication())  # declares the queue
 
         def silence(**_: Any) -> None:
-            proxy.silence(after_bytes=header_and_one)
+            proxy.mute(after_bytes=header_and_one)
 
         calls(before_task_publish, silence)
         began = time.monotonic()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -65,6 +67,27 @@ def test_edit_that_differs_in_case_only_is_noticed(bench: SchedulingBench) -> No
     bench.plan()
     CrontabSchedule.objects.using(bench.alias).update(day_of_week="MON")
     assert bench.plan() == [ChangeKind.EDITED]
+
+
+@pytest.mark.parametrize("database_alias", ["mysql"], indirect=True)
+def test_table_in_the_character_set_of_long_ago_is_compared(bench: SchedulingBench) -> None:
+    """The default of MariaDB before 11.6: what is compared with it comes in that of the connection."""
+    with _table_in(bench.alias, "latin1"):
+        job = bench.every(60)
+        assert bench.plan() == [ChangeKind.NEW]
+        bench.edit(job, args="[2]")
+        assert bench.plan() == []
+
+
+@contextmanager
+def _table_in(alias: str, character_set: str) -> Iterator[None]:
+    table = JobState._meta.db_table
+    with connections[alias].cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} CONVERT TO CHARACTER SET {character_set}")
+        try:
+            yield
+        finally:
+            cursor.execute(f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4")
 
 
 @pytest.mark.parametrize("columns", [{"args": "[2]"}, {"queue": "other"}, {"description": "new"}])

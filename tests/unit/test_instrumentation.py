@@ -17,6 +17,7 @@ from django_leased_cron.instrumentation import NAMES, ensure_handler, log_event,
 
 EVENT_TYPES: tuple[type[Event], ...] = typing.get_args(Event)
 EXAMPLES: dict[str, object] = {
+    "bool": False,
     "int": 3,
     "float": 1.5,
     "str": "acme",

@@ -115,6 +115,40 @@ def test_database_that_does_not_answer_stops_nothing_and_forgets_nothing(process
     assert len(process.events.of(DatabaseRecovered)) == 1
 
 
+def test_outage_that_ended_a_term_is_over_when_the_database_answers(process: Process) -> None:
+    """Not with the term, and not only when there is another one, whose own outage is told again."""
+    process.plan(7)
+    for _ in range(2):
+        win(process)
+        process.outbox.acts.lose_request("claim", AWAY)
+        step_until_at_rest(process)
+        epoch = held_epoch(process)
+        assert epoch is not None
+        process.seat.denied(epoch)
+        step_until_at_rest(process)
+        assert isinstance(process.events[-1], TermEnded)
+        process.seat.database_answered(wrote=False)
+        assert isinstance(process.events[-1], TermEnded)
+        process.seat.database_answered(wrote=True)
+    told = [type(event) for event in process.events if isinstance(event, DatabaseOutage | DatabaseRecovered)]
+    assert told == [DatabaseOutage, DatabaseRecovered] * 2
+
+
+def test_what_can_be_read_is_no_proof_that_it_can_be_written(process: Process) -> None:
+    """A row that is locked, a disk that is full: one line for as long as that lasts, though reading goes on."""
+    win(process)
+    step_until_at_rest(process)
+    process.plan(7)
+    for _ in range(5):
+        process.clock.advance(2)  # so that the planner looks, too
+        process.outbox.acts.lose_request("claim", AWAY)
+        step_until_at_rest(process)
+    assert len(process.events.of(DatabaseOutage)) == 1
+    assert not process.events.of(DatabaseRecovered)
+    step_until_at_rest(process)
+    assert len(process.events.of(DatabaseRecovered)) == 1
+
+
 def test_error_of_ours_is_told_and_the_loop_goes_on(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenant is not left alone for it."""
     error = ZeroDivisionError()
@@ -150,6 +184,23 @@ def test_what_an_earlier_term_published_is_confirmed_though_its_row_was_locked(p
     step_until_at_rest(process)
     process.seat.denied(1)
     assert step_until_at_rest(process) is not None
+    process.outbox.locked_occurrences.clear()
+    process.clock.advance(1)
+    assert step_until_at_rest(process) is None
+    assert process.outbox.states() == [SENT]
+
+
+def test_seat_whose_claim_was_denied_still_asks_for_the_confirm_of_a_locked_row(process: Process) -> None:
+    """The no came in the very step after which nobody else would wake it."""
+    process.plan(7)
+    process.outbox.locked_occurrences.add(1)
+    win(process)
+    step_until_at_rest(process)
+    process.lose_lease()
+    process.plan(8)
+    process.clock.advance(1)
+    assert step_until_at_rest(process) is not None
+    assert endings(process) == [(1, EndReason.DENIED)]
     process.outbox.locked_occurrences.clear()
     process.clock.advance(1)
     assert step_until_at_rest(process) is None

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from django_leased_cron.core.events import RescueWithheld
+from django_leased_cron.core.events import DatabaseOutage, DatabaseRecovered, LeaseAcquired, RescueWithheld
 from django_leased_cron.core.lease import FREE, TakeoverReason
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseUnavailableError
 from tests.unit.supervision.process import TENANT, TIMING
@@ -185,6 +185,26 @@ def test_rescue_is_withheld_while_the_own_broker_does_not_answer(bench: StandbyB
     assert bench.told() == [acquired(TENANT, 6, TakeoverReason.RESCUE)]
 
 
+def test_rest_after_a_broker_was_away_counts_from_its_silence(
+    bench: StandbyBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from before it was asked, which may take as long as the rest itself."""
+    answers = [True, False]
+
+    def answer_slowly() -> bool:
+        bench.clock.advance(1)
+        return answers.pop()
+
+    monkeypatch.setattr(bench.publisher, "is_answering", answer_slowly)
+    bench.standby = bench.build(poll_interval_s=0.0)
+    bench.hold(TENANT, owed_for_s=1)
+    bench.hold("umbra")
+    bench.standby.poll()
+    bench.clock.advance(TIMING.rescue_rest_s - 1)
+    bench.standby.poll()
+    assert bench.told() == [RescueWithheld(tenant_key=TENANT)]
+
+
 def test_free_or_expired_lease_is_taken_without_a_broker(bench: StandbyBench) -> None:
     """Somebody has to hold it, and write down what comes due."""
     bench.publisher.is_down = True
@@ -214,3 +234,12 @@ def test_broker_is_asked_once_a_poll_however_many_leases_wait(bench: StandbyBenc
     bench.hold("umbra", owed_for_s=1)
     bench.standby.poll()
     assert bench.publisher.probes == 1
+
+
+def test_row_that_stays_locked_is_told_once_though_other_bids_succeed(bench: StandbyBench) -> None:
+    """The outage is over when no bid fails any more."""
+    bench.leases.acts.lose_request("try_acquire", AWAY)
+    bench.standby.poll()
+    assert [type(event) for event in bench.told()] == [LeaseAcquired, DatabaseOutage]
+    bench.standby.poll()
+    assert [type(event) for event in bench.told()] == [LeaseAcquired, DatabaseRecovered]
