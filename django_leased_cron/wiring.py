@@ -33,6 +33,7 @@ from django_leased_cron.supervision.dispatch_pool import DispatchPool
 from django_leased_cron.supervision.keeper import LeaseKeeper
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
+from django_leased_cron.supervision.shares import FairShare, ShareGiver
 from django_leased_cron.supervision.standby import StandbyPoll
 from django_leased_cron.supervision.supervisor import DatabaseLoops, Supervisor
 from django_leased_cron.tenants import Tenant
@@ -87,7 +88,10 @@ class SupervisorBuilder:
         by_alias: defaultdict[str, list[Tenant]] = defaultdict(list)
         for tenant in self._tenants:
             by_alias[tenant.alias].append(tenant)
-        databases = [self._build_database(alias, tenants, pool) for alias, tenants in by_alias.items()]
+        fair_share = FairShare(
+            holder_id=self._holder_id, lease_ttl_ms=settings.timing.lease_ttl_ms, tenants=len(self._tenants)
+        )
+        databases = [self._build_database(alias, tenants, pool, fair_share) for alias, tenants in by_alias.items()]
         self._supervisor = Supervisor(
             databases,
             pool,
@@ -101,7 +105,9 @@ class SupervisorBuilder:
     def _build_publisher(self) -> Publisher:
         return build_publisher(self._app, self._clock, publish_timeout_s=self._settings.publish_timeout_s)
 
-    def _build_database(self, alias: str, tenants: Sequence[Tenant], pool: DispatchPool) -> DatabaseLoops:
+    def _build_database(
+        self, alias: str, tenants: Sequence[Tenant], pool: DispatchPool, fair_share: FairShare
+    ) -> DatabaseLoops:
         timing = self._settings.timing
         sessions = SessionPool(alias, build_dialect(alias))
         store = build_lease_store(sessions, lease_ttl_ms=timing.lease_ttl_ms, rescue_after_ms=timing.rescue_after_ms)
@@ -121,6 +127,7 @@ class SupervisorBuilder:
             wake_ups,
             seats,
             holder_id=self._holder_id,
+            shares=ShareGiver(store, fair_share, emit=self._emit),
             timing=timing,
             is_broker_answering=self._build_publisher().is_answering,
             clock=self._clock,

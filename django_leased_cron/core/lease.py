@@ -5,9 +5,11 @@ store does is one conditional statement, decided by the database; what it answer
 
 * acquire: :class:`Acquired` or :class:`HeldByOther`;
 * renew: which of the terms named were renewed, lost, or busy (locked by somebody: not knowing is not losing, I7);
-* release: whether the row was still that term's.
+* release: whether the row was still that term's;
+* hand over: whether it was, and the successor that it names was still there.
 
-Acquire, renew and release name the exact row version or term (I10): a late message of an old term changes nothing.
+Acquire, renew, release and hand over name the exact row version or term (I10): a late message of an old term changes
+nothing.
 
 Not promised: that there is one process that *believes* it holds. A frozen holder believes what it believed; the guard
 of the claim (I2) is what makes that harmless.
@@ -94,6 +96,21 @@ class ProcessReport:
     tenants: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenProcess:
+    """A supervisor as its row shows it."""
+
+    holder_id: str
+    last_seen_at_ms: int
+    draining: bool
+    tenants: frozenset[str]
+    """Those that it was started for; empty: all."""
+
+    def takes(self, tenant_key: str) -> bool:
+        """Return whether it was started for this tenant."""
+        return not self.tenants or tenant_key in self.tenants
+
+
 class LeaseStore(Protocol):
     """The leases of one database. Raises the errors of ``StoreError``; never turns one into an answer."""
 
@@ -117,6 +134,18 @@ class LeaseStore(Protocol):
 
     def release(self, *, tenant_key: str, holder_id: str, epoch: int) -> bool:
         """Free the lease if it is still this term's, and tell the standbys where the database can."""
+        ...
+
+    def hand_over(self, *, tenant_key: str, holder_id: str, epoch: int, successor_id: str) -> bool:
+        """Make a live process the holder if the lease is still this term's, and tell it where the database can.
+
+        Raises:
+            CommitOutcomeUnknownError: it may be the successor's; the next claim's guard knows.
+        """
+        ...
+
+    def read_processes(self) -> Sequence[SeenProcess]:
+        """Read the rows of all processes, dead ones included."""
         ...
 
     def report_process(self, report: ProcessReport) -> None:

@@ -1,4 +1,4 @@
-"""The lease store on PostgreSQL, which can tell standbys at once: NOTIFY at a release, LISTEN in the wait."""
+"""The lease store on PostgreSQL, which tells standbys at once: NOTIFY at a release or hand-over, LISTEN in the wait."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from django_leased_cron.exceptions import StoreError
 from django_leased_cron.lease_store.store import SqlLeaseStore
 
 CHANNEL: Final = "leased_cron"
-"""What is announced here says only: look. A release is, and an edit of a job; never a dispatch."""
+"""What is announced here says only: look. A release or hand-over is, and an edit of a job; never a dispatch."""
 _WAKES_AT_ONCE: Final = 1 << 16
 
 
 class PostgresLeaseStore(SqlLeaseStore):
-    """Announces a release in the transaction that makes it, so nobody looks before there is something to see."""
+    """Announces releases and hand-overs in their own transactions, so nobody looks before there is something to see."""
 
     def _announce_release(self, session: Session) -> None:
         session.execute(f"NOTIFY {CHANNEL}")

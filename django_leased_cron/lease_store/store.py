@@ -6,7 +6,7 @@ Rules it keeps:
   takeover and a claim are never one statement.
 * Every condition stands on the row that the statement changes, where it is checked again after a wait for the row's
   lock; a condition in a subquery is not, and stole a lease that had just been renewed.
-* Acquire names the row version that the bidder saw; renew and release name the exact term (I10).
+* Acquire names the row version that the bidder saw; renew, release and hand over name the exact term (I10).
 * The database's clock is read and checked by a statement of its own, before the act, and handed to it as a number: a
   clock that reads zero or NULL decides nothing, and an old reading only errs in the safe direction (a shorter lease,
   a reason that is harder to meet). No table is read before the act.
@@ -32,6 +32,7 @@ from django_leased_cron.core.lease import (
     LeaseRow,
     ProcessReport,
     Renewal,
+    SeenProcess,
     TakeoverReason,
 )
 from django_leased_cron.database.dialect import Columns
@@ -80,6 +81,21 @@ _STILL: Final[Mapping[TakeoverReason, str]] = {
 # over by the ordinary rules. The reply is lost: at worst it is released, which is what was wanted.
 _RELEASE: Final = f"""UPDATE {LEASE} SET holder_id = '', expires_at_ms = 0
     WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s"""
+
+# I10, and the epoch moves with the holder: from here on the giver's guard matches nothing, and the successor's does. It
+# counts as progress of the successor, which has RESCUE_AFTER to take it up. That the successor is there is politeness:
+# one that goes down at this moment is rescued from like any dead one.
+# Another session takes the lease first: nothing matches. This process stops here: the lease stays held and is taken
+# over by the ordinary rules. The reply is lost: the giver's next claim is refused, or is not.
+_HAND_OVER: Final = f"""UPDATE {LEASE}
+    SET holder_id = %(successor_id)s, epoch = epoch + 1, acquired_at_ms = %(now_ms)s,
+        expires_at_ms = %(expires_at_ms)s, progressed_at_ms = %(now_ms)s, hand_over_requested_at_ms = NULL
+    WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s
+        AND EXISTS (SELECT 1 FROM {PROCESS}
+            WHERE holder_id = %(successor_id)s AND NOT draining AND last_seen_at_ms >= %(seen_since_ms)s)"""
+
+_SEEN: Final = ("holder_id", "last_seen_at_ms", "draining", "tenants")
+_READ_PROCESSES: Final = f"SELECT {', '.join(_SEEN)} FROM {PROCESS}"
 
 # Only the process itself writes its row, so these need no condition; each may be repeated.
 _REPORT: Final = f"""UPDATE {PROCESS}
@@ -200,6 +216,36 @@ class SqlLeaseStore:
                 self._announce_release(session)
         return released
 
+    def hand_over(self, *, tenant_key: str, holder_id: str, epoch: int, successor_id: str) -> bool:
+        """Make a live process the holder if the lease is still this term's, and tell it where the database can."""
+        with self._pool.transaction() as session:
+            now_ms = self._now_ms(session)
+            parameters = {
+                "tenant_key": tenant_key,
+                "holder_id": holder_id,
+                "epoch": epoch,
+                "successor_id": successor_id,
+                "now_ms": now_ms,
+                "expires_at_ms": now_ms + self._lease_ttl_ms,
+                "seen_since_ms": now_ms - self._lease_ttl_ms,
+            }
+            given = session.execute(_HAND_OVER, parameters) == 1
+            if given:
+                self._announce_release(session)
+        return given
+
+    def read_processes(self) -> Sequence[SeenProcess]:
+        """Read the rows of all processes, dead ones included."""
+        return [
+            SeenProcess(
+                holder_id=holder_id,
+                last_seen_at_ms=last_seen_at_ms,
+                draining=bool(draining),
+                tenants=frozenset(json.loads(tenants)),
+            )
+            for holder_id, last_seen_at_ms, draining, tenants in self._pool.glance(_READ_PROCESSES)
+        ]
+
     def report_process(self, report: ProcessReport) -> None:
         """Insert or update the process's row with the database's time."""
         with self._pool.transaction() as session:
@@ -256,7 +302,7 @@ class SqlLeaseStore:
         return _as_json(rows)
 
     def _announce_release(self, session: Session) -> None:
-        """Tell the standbys, in the transaction of the release; without a way to, they see it at their next poll."""
+        """Tell the standbys, in the transaction of the change; without a way to, they see it at their next poll."""
 
 
 def _as_json(rows: Iterable[Mapping[str, Any]]) -> str:

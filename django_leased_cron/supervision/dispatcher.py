@@ -119,6 +119,15 @@ class TermDispatcher:
             self._publish(self._open(claimed), claimed, publisher)
         self._flush()
 
+    @property
+    def term(self) -> TermKey:
+        return self._term
+
+    def come_to_rest(self) -> bool:
+        """Record what was published; return whether nothing that this term has claimed is on its way then."""
+        self._flush()
+        return self._next is None and not self._hand and self._context.confirmer.is_empty
+
     def _flush(self) -> None:
         """Record what was published."""
         self._context.confirmer.flush(predecessors_adoptable_in_ms=self._claimer.predecessors.adoptable_in_ms)

@@ -54,6 +54,8 @@ class TenantSeat:
         self._lock = threading.Lock()
         self._state: State = Standby()
         self._dispatcher: TermDispatcher | None = None
+        self._newest_epoch = 0
+        self._give: Callable[[TermKey], bool] | None = None
         self._draining = False
         self._edits_announced = False
         self._turned_at = self._clock.boot_time()
@@ -81,11 +83,26 @@ class TenantSeat:
     def denied(self, epoch: int) -> None:
         self._take(Denied(epoch=epoch))
 
-    def released(self, epoch: int) -> None:
-        """The lease was given back after the dispatcher had stopped."""
+    def released(self, epoch: int, reason: EndReason = EndReason.RELEASED) -> None:
+        """The lease was given back, or to a successor, after the dispatcher had stopped."""
         with self._lock:
+            if not isinstance(self._state, Holding) or self._state.epoch != epoch:
+                return  # the database said so first, to another thread
             self._state, self._dispatcher = Standby(), None
-        self._emit(TermEnded(tenant_key=self.tenant_key, epoch=epoch, reason=EndReason.RELEASED))
+        self._emit(TermEnded(tenant_key=self.tenant_key, epoch=epoch, reason=reason))
+
+    def may_take_up(self, epoch: int) -> bool:
+        """Whether a row that names this process at that epoch is a term it has not had: one is not had twice (A2)."""
+        return epoch > self._newest_epoch
+
+    def offer(self, give: Callable[[TermKey], bool]) -> None:
+        """Give the lease away with ``give`` between two batches, if by then all that was claimed is confirmed (I9)."""
+        self._give = give
+        self._wake()
+
+    @property
+    def is_offering(self) -> bool:
+        return self._give is not None
 
     def edits_announced(self) -> None:
         """The database announced something: perhaps an edit of a job."""
@@ -137,10 +154,20 @@ class TenantSeat:
         if self._draining:
             dispatcher.finish(publisher)
             return self._context.confirmer.retry_at
+        if self._give is not None and not dispatcher.has_claimed_ahead and self._try_to_give(dispatcher, self._give):
+            return None
         if self._edits_announced:
             self._edits_announced = False
             dispatcher.look_for_edits()
         return dispatcher.step(publisher)
+
+    def _try_to_give(self, dispatcher: TermDispatcher, give: Callable[[TermKey], bool]) -> bool:
+        """Hand over if nothing is in flight; else the offer lapses. Raises ``StoreError``: tried again."""
+        is_given = dispatcher.come_to_rest() and give(dispatcher.term)
+        if is_given:
+            self.released(dispatcher.term.epoch, EndReason.HANDED_OVER)
+        self._give = None
+        return is_given
 
     def _turned(self) -> None:
         self._turned_at = self._clock.boot_time()
@@ -155,6 +182,7 @@ class TenantSeat:
             for action in actions:
                 match action:
                     case StartTerm(epoch=epoch):
+                        self._newest_epoch, self._give = epoch, None
                         self._dispatcher = TermDispatcher(
                             self._context, term=self._key(epoch), proved=self.proved, turned=self._turned
                         )

@@ -21,7 +21,7 @@ from django_leased_cron.core.timing import LeaseTiming
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, draw_up, read_runs
 from tests.acceptance.brokers import worker_queue
-from tests.acceptance.databases import migrate
+from tests.acceptance.databases import Database, migrate
 from tests.acceptance.jobs import Jobs, add_jobs, remove_jobs
 from tests.acceptance.processes import Process
 from tests.acceptance.stacks import build_stack
@@ -84,6 +84,10 @@ class Fleet:
 
     def migrate(self) -> None:
         migrate(self.database)
+
+    def add_copy(self, number: int) -> Database:
+        """Return another database, with all that is in the first one."""
+        return self.database.copy(f"{self.database.alias}_{number}", self._cleanup)
 
     def open_tap(self) -> Tap:
         """Drain the schedulers' queue, without a worker behind it."""

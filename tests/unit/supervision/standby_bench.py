@@ -9,7 +9,7 @@ from django_leased_cron.core.events import Event, LeaseAcquired
 from django_leased_cron.core.lease import TakeoverReason
 from django_leased_cron.lease_store.poll_timer import PollTimer
 from django_leased_cron.supervision.standby import StandbyPoll
-from tests.unit.supervision.process import TIMING, Process
+from tests.unit.supervision.process import TIMING, Process, build_shares
 
 
 class SignallingTimer(PollTimer):
@@ -42,6 +42,7 @@ class StandbyBench:
             self.wake_ups,
             [self.umbra.seat, self.acme.seat],
             holder_id="me",
+            shares=build_shares(self.leases, emit=self.events.put),
             timing=replace(TIMING, poll_interval_s=poll_interval_s),
             is_broker_answering=self.publisher.is_answering,
             clock=self.clock,
