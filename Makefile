@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lint format types test test-unit test-sqlite test-second-python acceptance soak coverage sweep \
-	simulate model demo docs bench clean
+	simulate simulate-shares model demo docs bench clean
 
 # More options for pytest: make test-unit ARGS="-k lease"
 ARGS ?=
@@ -77,6 +77,9 @@ sweep: $(STAMP) ## Due times around every change of clocks, 2000-2037, beside th
 
 simulate: $(STAMP) ## A year of 2,000 jobs with edits, outages and takeovers, beside a naive model (ten minutes)
 	nice $(BIN)/python -m tests.simulation $(ARGS)
+
+simulate-shares: $(STAMP) ## 5,000 tenants shared by 50 processes that come, go, freeze and crash (ten minutes)
+	nice $(BIN)/python -m tests.sharing $(ARGS)
 
 model: $(STAMP) ## Every order of events of a small system, by spin, with each rule broken in turn (about a minute)
 	$(BIN)/python -m tests.model $(ARGS)

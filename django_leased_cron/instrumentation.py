@@ -16,6 +16,12 @@ NAMES: Final[dict[type[events.Event], tuple[str, int, str]]] = {
         logging.INFO,
         "Tenant %(tenant_key)r: lease acquired (%(reason)s) from %(previous_holder_id)r, epoch %(epoch)d",
     ),
+    events.LeaseGiven: (
+        "lease.given",
+        logging.INFO,
+        "Tenant %(tenant_key)r: lease given to %(successor_id)s, epoch %(epoch)d",
+    ),
+    events.LeaseTakenUp: ("lease.taken_up", logging.INFO, "Tenant %(tenant_key)r: lease taken up, epoch %(epoch)d"),
     events.TermEnded: ("term.ended", logging.INFO, "Tenant %(tenant_key)r: term %(epoch)d ended (%(reason)s)"),
     events.HandOverRequested: (
         "lease.hand_over_requested",

@@ -25,6 +25,7 @@ from django_leased_cron.core.lease import (
     LeaseRow,
     ProcessReport,
     Renewal,
+    SeenProcess,
     TakeoverReason,
 )
 from django_leased_cron.core.publication import Accepted, NotStarted, Publication, PublishResult, Refused, Unknown
@@ -160,6 +161,7 @@ class InMemoryLeaseStore:
     Attributes:
         rows: the lease rows by tenant key, to look at and to change.
         processes: what live processes last said of themselves, by holder id.
+        seen_at_ms: when they said so.
         locked: tenants whose row somebody else has locked: renewals pass them over.
         zero_ms: the database's clock at boot time 0; a test that changes it steps that clock.
         acts: what was done, and what is to fail.
@@ -176,6 +178,7 @@ class InMemoryLeaseStore:
         self.alias = alias
         self.rows: dict[str, LeaseRow] = {}
         self.processes: dict[str, ProcessReport] = {}
+        self.seen_at_ms: dict[str, int] = {}
         self.locked: set[str] = set()
         self.zero_ms = _DATABASE_ZERO_MS
         self.acts = Acts(clock)
@@ -191,10 +194,11 @@ class InMemoryLeaseStore:
     def read(self, tenant_keys: Sequence[str]) -> LeaseReading:
         with self.acts.act("read"):
             for tenant_key in tenant_keys:
-                self.rows.setdefault(tenant_key, _free_row(tenant_key))
+                if tenant_key not in self.rows:
+                    self.rows[tenant_key] = _free_row(tenant_key)
             return LeaseReading(now_ms=self.now_ms, leases={key: self.rows[key] for key in tenant_keys})
 
-    def read_notable(self) -> LeaseReading:
+    def read_notable(self, *, within_ms: int) -> LeaseReading:
         with self.acts.act("read_notable"):
             progress: dict[str, int] = {}
             for row in self.rows.values():
@@ -236,9 +240,44 @@ class InMemoryLeaseStore:
                 self.change(seen.tenant_key, hand_over_requested_at_ms=self.now_ms)
             return is_held
 
+    def hand_over(self, *, tenant_key: str, holder_id: str, epoch: int, successor_id: str) -> bool:
+        with self.acts.act("hand_over"):
+            now_ms = self.now_ms
+            successor = self.processes.get(successor_id)
+            is_there = successor is not None and not successor.draining
+            if not (
+                is_there
+                and self.seen_at_ms[successor_id] >= now_ms - self.lease_ttl_ms
+                and self.is_held(tenant_key, holder_id=holder_id, epoch=epoch)
+            ):
+                return False
+            self.change(
+                tenant_key,
+                holder_id=successor_id,
+                epoch=epoch + 1,
+                acquired_at_ms=now_ms,
+                expires_at_ms=now_ms + self.lease_ttl_ms,
+                progressed_at_ms=now_ms,
+                hand_over_requested_at_ms=None,
+            )
+            return True
+
+    def read_processes(self) -> Sequence[SeenProcess]:
+        with self.acts.act("read_processes"):
+            return [
+                SeenProcess(
+                    holder_id=holder_id,
+                    last_seen_at_ms=self.seen_at_ms[holder_id],
+                    draining=report.draining,
+                    tenants=frozenset(report.tenants),
+                )
+                for holder_id, report in self.processes.items()
+            ]
+
     def report_process(self, report: ProcessReport) -> None:
         with self.acts.act("report_process"):
             self.processes[report.holder_id] = report
+            self.seen_at_ms[report.holder_id] = self.now_ms
 
     def forget_process(self, *, holder_id: str) -> None:
         with self.acts.act("forget_process"):

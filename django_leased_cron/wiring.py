@@ -39,6 +39,7 @@ from django_leased_cron.supervision.outage import OutageFold, OutageWatch
 from django_leased_cron.supervision.roster import Places, TenantRoster
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.supervision.seats import Leavers, Seats
+from django_leased_cron.supervision.shares import FairShare, ShareGiver
 from django_leased_cron.supervision.standby import StandbyPoll
 from django_leased_cron.supervision.supervisor import Supervisor
 from django_leased_cron.tenants import Tenant
@@ -113,6 +114,11 @@ class SupervisorBuilder:
             every_s=settings.timing.heartbeat_s,
             emit=self._emit,
         )
+        self._fair_share = FairShare(
+            holder_id=self._holder_id,
+            lease_ttl_ms=settings.timing.lease_ttl_ms,
+            count_tenants=self._roster.count_tenants,
+        )
         self._roster.admit(self._take_in(self._listed))
         self._supervisor = Supervisor(
             self._roster,
@@ -170,6 +176,7 @@ class SupervisorBuilder:
             wake_ups,
             seats,
             holder_id=self._holder_id,
+            shares=ShareGiver(store, self._fair_share, emit=self._emit),
             timing=timing,
             is_broker_answering=self._build_publisher().is_answering,
             estimate=self._estimates[alias],

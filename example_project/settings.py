@@ -3,6 +3,7 @@
 ========================  ============================================================================
 ``EXAMPLE_DATA_DIR``      where the SQLite file and the filesystem broker's messages are
 ``EXAMPLE_DATABASE_URL``  ``sqlite:////path``, ``postgres://user:password@host:port/name``, ``mysql://…``
+``EXAMPLE_DATABASE_URLS`` more databases: alias to URL, as JSON
 ``EXAMPLE_BROKER_URL``    a Celery broker; default: files below the data directory
 ``EXAMPLE_QUEUE``         the queue of its tasks
 ``EXAMPLE_LEASED_CRON``   the dict ``LEASED_CRON`` as JSON
@@ -62,8 +63,10 @@ TEMPLATES = [
     }
 ]
 
+MORE_DATABASES = json.loads(os.environ.get("EXAMPLE_DATABASE_URLS", "{}"))
 DATABASES = {
-    "default": parse_database_url(os.environ.get("EXAMPLE_DATABASE_URL", f"sqlite:///{DATA_DIR / 'db.sqlite3'}"))
+    "default": parse_database_url(os.environ.get("EXAMPLE_DATABASE_URL", f"sqlite:///{DATA_DIR / 'db.sqlite3'}")),
+    **{alias: parse_database_url(url) for alias, url in MORE_DATABASES.items()},
 }
 
 LEASED_CRON = json.loads(os.environ.get("EXAMPLE_LEASED_CRON", "{}"))

@@ -86,7 +86,7 @@ def find_takeover(
         reading: what was read last; the observer has observed it.
         holder_id: the bidder's own.
         held_epochs: tenant key to epoch of the terms that the bidder believes in. A row that names the bidder but
-            none of these (the reply to an acquire was lost, or trust ran out) is judged like anybody's.
+            none of these (trust ran out, say) is judged like anybody's.
         at: boot time at which the reading was received.
     """
     if row.holder_id == FREE:
@@ -100,6 +100,27 @@ def find_takeover(
     if _needs_rescue(row, reading, timing=timing, observer=observer):
         return TakeoverReason.RESCUE
     return None
+
+
+def find_soon_takeable(
+    reading: LeaseReading, *, within_s: float, timing: LeaseTiming, observer: LeaseObserver
+) -> Mapping[str, float]:
+    """Return in how many seconds leases may be taken, if their holders do nothing more; only what is soon.
+
+    What may be taken already is left out, as is a database clock that stepped back.
+    """
+    now_ms, end_ms = reading.now_ms, reading.now_ms + within_s * 1000
+    rescue_after_ms, lease_ttl_ms = timing.rescue_after_ms, timing.lease_ttl_ms
+    soon: dict[str, float] = {}
+    for tenant_key, row in reading.leases.items():
+        at_ms, owed_since_ms = row.expires_at_ms, row.owed_since_ms
+        if rescue_after_ms is not None and owed_since_ms is not None and owed_since_ms + rescue_after_ms < end_ms:
+            silent_at_ms = observer.progressed_at_ms(row) + rescue_after_ms
+            wedged_at_ms = row.progressed_at_ms + lease_ttl_ms
+            at_ms = min(at_ms, max(owed_since_ms + rescue_after_ms, min(silent_at_ms, wedged_at_ms)))
+        if now_ms < at_ms < end_ms:
+            soon[tenant_key] = (at_ms - now_ms) / 1000
+    return soon
 
 
 def _needs_rescue(row: LeaseRow, reading: LeaseReading, *, timing: LeaseTiming, observer: LeaseObserver) -> bool:

@@ -18,6 +18,24 @@ class LeaseAcquired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseGiven:
+    """A lease went to another process, so that each has its share."""
+
+    tenant_key: str
+    epoch: int
+    """The successor's."""
+    successor_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTakenUp:
+    """A lease was found to be this process's: given by its holder, or won by a bid whose reply was lost."""
+
+    tenant_key: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TermEnded:
     tenant_key: str
     epoch: int
@@ -167,6 +185,8 @@ class SupervisorStopped:
 
 Event = (
     LeaseAcquired
+    | LeaseGiven
+    | LeaseTakenUp
     | TermEnded
     | HandOverRequested
     | BatchDispatched

@@ -6,7 +6,8 @@ store does is one conditional statement, decided by the database; what it answer
 * acquire: :class:`Acquired` or :class:`HeldByOther`;
 * renew: which of the terms named were renewed, lost, or busy (locked by somebody: not knowing is not losing, I7);
 * release: whether the row was still that term's;
-* request a hand-over: whether that term goes on.
+* request a hand-over: whether that term goes on;
+* hand over: whether the row was still that term's, and the successor that it names was still there.
 
 All of them name the exact row version or term (I10): a late message of an old term changes nothing.
 
@@ -105,6 +106,23 @@ class ProcessReport:
     tenants: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenProcess:
+    """A supervisor as its row shows it."""
+
+    holder_id: str
+    last_seen_at_ms: int
+    draining: bool
+    tenants: frozenset[str]
+    """Those that it was started for; empty: all."""
+    refused: frozenset[str] = frozenset()
+    """Those that it was given and did not take up; its row does not say so."""
+
+    def takes(self, tenant_key: str) -> bool:
+        """Return whether it was started for this tenant, and has not refused it."""
+        return tenant_key not in self.refused and (not self.tenants or tenant_key in self.tenants)
+
+
 class LeaseStore(Protocol):
     """The leases of one database. Raises the errors of ``StoreError``; never turns one into an answer."""
 
@@ -114,9 +132,10 @@ class LeaseStore(Protocol):
         """Read the leases of these tenants in one query, creating (free, epoch 0) rows that are missing."""
         ...
 
-    def read_notable(self) -> LeaseReading:
+    def read_notable(self, *, within_ms: int) -> LeaseReading:
         """Read what there is a reason to look at: leases that may be taken, or were lately, or are to be handed over.
 
+        Among them those that may be taken within so many milliseconds, if their holders do nothing more.
         One query whose answer is small however many leases there are, while nothing happens; other processes' tenants
         are among them. What has merely not changed for long is not: that takes a whole reading now and then.
         """
@@ -152,6 +171,18 @@ class LeaseStore(Protocol):
         Returns:
             whether there was somebody to ask: the term goes on, and its lease has not expired.
         """
+        ...
+
+    def hand_over(self, *, tenant_key: str, holder_id: str, epoch: int, successor_id: str) -> bool:
+        """Make a live process the holder if the lease is still this term's, and tell it where the database can.
+
+        Raises:
+            CommitOutcomeUnknownError: it may be the successor's; the next claim's guard knows.
+        """
+        ...
+
+    def read_processes(self) -> Sequence[SeenProcess]:
+        """Read the rows of all processes, dead ones included."""
         ...
 
     def report_process(self, report: ProcessReport) -> None:

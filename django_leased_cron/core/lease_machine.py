@@ -81,6 +81,7 @@ class EndReason(StrEnum):
     DENIED = "denied"
     TRUST_ENDED = "trust_ended"
     RELEASED = "released"
+    HANDED_OVER = "handed_over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

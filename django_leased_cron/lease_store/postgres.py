@@ -14,7 +14,7 @@ from django_leased_cron.exceptions import StoreError
 from django_leased_cron.lease_store.store import SqlLeaseStore
 
 CHANNEL: Final = "leased_cron"
-"""What is announced here says only: look. A release is, a request to hand over, an edit of a job; never a dispatch."""
+"""What is announced here says only: look. A release is, a hand-over or a request for one, an edit; never a dispatch."""
 _WAKES_AT_ONCE: Final = 1 << 16
 
 

@@ -6,8 +6,8 @@ Rules it keeps:
   takeover and a claim are never one statement.
 * Every condition stands on the row that the statement changes, where it is checked again after a wait for the row's
   lock; a condition in a subquery is not, and stole a lease that had just been renewed.
-* Acquire names the row version that the bidder saw; renew, release and a request to hand over name the exact term
-  (I10).
+* Acquire names the row version that the bidder saw; renew, release, hand over and a request to hand over name the exact
+  term (I10).
 * The database's clock is read and checked by a statement of its own, before the act, and handed to it as a number: a
   clock that reads zero or NULL decides nothing, and an old reading only errs in the safe direction (a shorter lease,
   a reason that is harder to meet). No table is read before the act.
@@ -35,6 +35,7 @@ from django_leased_cron.core.lease import (
     LeaseRow,
     ProcessReport,
     Renewal,
+    SeenProcess,
     TakeoverReason,
 )
 from django_leased_cron.database.dialect import Columns
@@ -98,6 +99,20 @@ _REQUEST_HAND_OVER: Final = """UPDATE {lease} SET hand_over_requested_at_ms = %(
     WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s
         AND expires_at_ms > %(now_ms)s"""
 
+# I10, and the epoch moves with the holder: from here on the giver's guard matches nothing, and the successor's does. It
+# counts as progress of the successor, which has RESCUE_AFTER to take it up, and answers a request to hand over. That
+# the successor is there is politeness: one that goes down at this moment is rescued from like any dead one.
+# Another session takes the lease first: nothing matches. This process stops here: the lease stays held and is taken
+# over by the ordinary rules. The reply is lost: the giver's next claim is refused, or is not.
+_HAND_OVER: Final = """UPDATE {lease}
+    SET holder_id = %(successor_id)s, epoch = epoch + 1, acquired_at_ms = %(now_ms)s,
+        expires_at_ms = %(expires_at_ms)s, progressed_at_ms = %(now_ms)s, hand_over_requested_at_ms = NULL
+    WHERE tenant_key = %(tenant_key)s AND holder_id = %(holder_id)s AND epoch = %(epoch)s
+        AND EXISTS (SELECT 1 FROM {process}
+            WHERE holder_id = %(successor_id)s AND NOT draining AND last_seen_at_ms >= %(seen_since_ms)s)"""
+
+_SEEN: Final = ("holder_id", "last_seen_at_ms", "draining", "tenants")
+
 # Only the process itself writes its row, so these need no condition; each may be repeated.
 _REPORT: Final = """UPDATE {process}
     SET host = %(host)s, pid = %(pid)s, version = %(version)s, last_seen_at_ms = %(now_ms)s, draining = %(draining)s,
@@ -132,6 +147,8 @@ class SqlLeaseStore:
         self._acquire = _ACQUIRE.format(lease=self._lease)
         self._release = _RELEASE.format(lease=self._lease)
         self._request_hand_over = _REQUEST_HAND_OVER.format(lease=self._lease)
+        self._hand_over = _HAND_OVER.format(lease=self._lease, process=process)
+        self._read_processes = f"SELECT {', '.join(_SEEN)} FROM {process}"
         self._report, self._forget = _REPORT.format(process=process), _FORGET.format(process=process)
         # From the clock outwards: it is read whether or not there is a row.
         self._read_leases = f"""SELECT clock.now_ms, {", ".join(f"l.{column}" for column in _ROW)}
@@ -176,10 +193,10 @@ class SqlLeaseStore:
                 FROM {self._lease} AS l JOIN (
                     SELECT holder_id, MAX(progressed_at_ms) AS progressed_at_ms FROM {self._lease} GROUP BY holder_id
                 ) AS holders ON holders.holder_id = l.holder_id
-            ) AS notable ON notable.holder_id = '' OR notable.expires_at_ms <= clock.now_ms
+            ) AS notable ON notable.holder_id = '' OR notable.expires_at_ms <= clock.now_ms + %(within_ms)s
                 OR notable.expires_at_ms > clock.now_ms + 2 * %(lease_ttl_ms)s
                 OR notable.acquired_at_ms > clock.now_ms - %(news_ms)s
-                OR notable.owed_since_ms <= clock.now_ms - %(rescue_after_ms)s
+                OR notable.owed_since_ms <= clock.now_ms - %(rescue_after_ms)s + %(within_ms)s
                 OR notable.hand_over_requested_at_ms IS NOT NULL"""
         self._read_terms = f"""SELECT tenant_key, expires_at_ms FROM {self._lease}
             WHERE holder_id = %(holder_id)s AND {self._is_one_of("terms", TERM)}"""
@@ -203,12 +220,13 @@ class SqlLeaseStore:
             raise StoreError(self.alias, detail)
         return reading
 
-    def read_notable(self) -> LeaseReading:
+    def read_notable(self, *, within_ms: int) -> LeaseReading:
         """Read the leases that there is a reason to look at, whosever tenants they are, in one query."""
         parameters = {
             "lease_ttl_ms": self._lease_ttl_ms,
             "news_ms": _NEWS_MS,
             "rescue_after_ms": self._rescue_after_ms,
+            "within_ms": within_ms,
         }
         rows = self._pool.glance(self._read_notable, parameters)
         now_ms = self._checked(rows[0][0])
@@ -321,6 +339,36 @@ class SqlLeaseStore:
             if requested:
                 self._announce(session)
         return requested
+
+    def hand_over(self, *, tenant_key: str, holder_id: str, epoch: int, successor_id: str) -> bool:
+        """Make a live process the holder if the lease is still this term's, and tell it where the database can."""
+        with self._pool.transaction() as session:
+            now_ms = self._now_ms(session)
+            parameters = {
+                "tenant_key": tenant_key,
+                "holder_id": holder_id,
+                "epoch": epoch,
+                "successor_id": successor_id,
+                "now_ms": now_ms,
+                "expires_at_ms": now_ms + self._lease_ttl_ms,
+                "seen_since_ms": now_ms - self._lease_ttl_ms,
+            }
+            given = session.execute(self._hand_over, parameters) == 1
+            if given:
+                self._announce(session)
+        return given
+
+    def read_processes(self) -> Sequence[SeenProcess]:
+        """Read the rows of all processes, dead ones included."""
+        return [
+            SeenProcess(
+                holder_id=holder_id,
+                last_seen_at_ms=last_seen_at_ms,
+                draining=bool(draining),
+                tenants=frozenset(json.loads(tenants)),
+            )
+            for holder_id, last_seen_at_ms, draining, tenants in self._pool.glance(self._read_processes)
+        ]
 
     def report_process(self, report: ProcessReport) -> None:
         """Insert or update the process's row with the database's time."""

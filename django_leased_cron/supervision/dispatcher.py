@@ -130,6 +130,11 @@ class TermDispatcher:
             self._publish(self._open(claimed), claimed, publisher)
         self._flush()
 
+    def come_to_rest(self) -> bool:
+        """Record what was published; return whether nothing that this term has claimed is on its way then."""
+        self._flush()
+        return self._next is None and not self._hand and self._context.confirmer.is_empty
+
     def _flush(self) -> None:
         """Record what was published."""
         confirmer = self._context.confirmer

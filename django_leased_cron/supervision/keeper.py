@@ -40,15 +40,21 @@ class LeaseKeeper:
         self._clock = clock
         self._emit = emit
         self._outage = OutageWatch(alias=store.alias, doing="renewing leases", emit=emit)
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"leased-cron-keeper-{store.alias}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, *, timeout_s: float) -> None:
-        self._stopping.set()
+        self._stopping = True
+        self._woken.set()
         self._thread.join(timeout_s)
+
+    def beat_now(self) -> None:
+        """Do not wait for the next heartbeat: there is something to say."""
+        self._woken.set()
 
     def _run(self) -> None:
         while True:
@@ -60,7 +66,9 @@ class LeaseKeeper:
                 self._emit(LoopFailed(doing="renewing leases", error=exc))
             else:
                 self._outage.worked()
-            if self._stopping.wait(self._timing.heartbeat_s):
+            self._woken.wait(self._timing.heartbeat_s)
+            self._woken.clear()
+            if self._stopping:
                 return
 
     def beat(self) -> None:

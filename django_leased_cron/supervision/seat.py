@@ -43,6 +43,14 @@ class _HandOver:
     unrecorded_until: BootTime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """A term's lease that another process is to have, and the act that makes it the holder."""
+
+    epoch: int
+    give: Callable[[TermKey], bool]
+
+
 class TenantSeat:
     """Joins the lease machine of one tenant with the dispatcher of its present term.
 
@@ -79,8 +87,10 @@ class TenantSeat:
         self._lock = threading.Lock()
         self._state: State = Standby()
         self._dispatcher: TermDispatcher | None = None
+        self._newest_epoch = 0
         self._draining = False
         self._hand_over: _HandOver | None = None
+        self._offer: _Offer | None = None
         self._bids_from = BootTime(0.0)
         self._edits_announced = False
         self._is_woken = False
@@ -119,9 +129,7 @@ class TenantSeat:
         if not self._leases.release(tenant_key=term.tenant_key, holder_id=term.holder_id, epoch=term.epoch):
             self.denied(term.epoch)
             return False
-        with self._lock:
-            self._state, self._dispatcher = Standby(), None
-        self._emit(TermEnded(tenant_key=self.tenant_key, epoch=term.epoch, reason=EndReason.RELEASED))
+        self._end(term.epoch, EndReason.RELEASED)
         return True
 
     def hand_over(self, epoch: int) -> None:
@@ -136,6 +144,20 @@ class TenantSeat:
     def may_bid(self, at: BootTime) -> bool:
         """Whether a lease that is free is not to be left to the others, after a hand-over."""
         return at >= self._bids_from
+
+    def may_take_up(self, epoch: int) -> bool:
+        """Whether a row that names this process at that epoch is a term it has not had: one is not had twice (A2)."""
+        return epoch > self._newest_epoch
+
+    def offer(self, epoch: int, give: Callable[[TermKey], bool]) -> None:
+        """Give that term's lease away with ``give`` between two batches, if all that it claimed is confirmed (I9)."""
+        self._offer = _Offer(epoch=epoch, give=give)
+        self._wake_up()
+
+    def is_offering(self, epoch: int) -> bool:
+        """Whether that term's lease is about to be given away, or just was."""
+        offer = self._offer
+        return offer is not None and offer.epoch == epoch
 
     def edits_announced(self) -> None:
         """The database announced something: perhaps an edit of a job."""
@@ -217,10 +239,30 @@ class TenantSeat:
         if self._hand_over is not None and self._hand_over.epoch == dispatcher.epoch:
             dispatcher.finish(publisher)
             return self._finish_hand_over(self._hand_over)
+        if self._try_to_give(dispatcher):
+            return None
         if self._edits_announced:
             self._edits_announced = False
             dispatcher.look_for_edits()
         return dispatcher.step(publisher)
+
+    def _try_to_give(self, dispatcher: TermDispatcher) -> bool:
+        """Hand over as offered, if nothing is in flight; return whether it was.
+
+        Else the offer lapses, and with an error too: the tenant's work does not wait for it. A lease that was given
+        although the reply was lost is refused to the next claim.
+        """
+        offer = self._offer
+        if offer is None or offer.epoch != dispatcher.epoch or dispatcher.has_claimed_ahead:
+            return False
+        try:
+            is_given = dispatcher.come_to_rest() and offer.give(self._key(offer.epoch))
+            if is_given:
+                # In this order: whoever sees that nothing is offered any more also sees what came of it.
+                self._end(offer.epoch, EndReason.HANDED_OVER)
+        finally:
+            self._offer = None
+        return is_given
 
     def _finish_hand_over(self, hand_over: _HandOver) -> BootTime | None:
         """Release, unless something is still to be recorded; return when to come again.
@@ -261,6 +303,7 @@ class TenantSeat:
             for action in actions:
                 match action:
                     case StartTerm(epoch=epoch):
+                        self._newest_epoch = epoch
                         self._dispatcher = TermDispatcher(
                             self._context, term=self._key(epoch), proved=self.proved, turned=self._turned
                         )
@@ -272,6 +315,14 @@ class TenantSeat:
             self._emit(TermEnded(tenant_key=self.tenant_key, epoch=action.epoch, reason=action.reason))
         if started:
             self._wake_up(by=wake_by)
+
+    def _end(self, epoch: int, reason: EndReason) -> None:
+        """The lease was given back, or to a successor, by an act of our own."""
+        with self._lock:
+            if not isinstance(self._state, Holding) or self._state.epoch != epoch:
+                return  # the database said so first, to another thread
+            self._state, self._dispatcher = Standby(), None
+        self._emit(TermEnded(tenant_key=self.tenant_key, epoch=epoch, reason=reason))
 
     def _key(self, epoch: int) -> TermKey:
         return TermKey(tenant_key=self.tenant_key, holder_id=self._holder_id, epoch=epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from django_leased_cron.core.clock import BootTime, Clock, later
 from django_leased_cron.core.events import (
@@ -28,9 +29,9 @@ _JOIN_S = 0.5
 class Supervisor:
     """Runs until it is asked to stop.
 
-    The end, in this order: bid no more; claim no more; what is in flight is finished and confirmed; then the leases
-    are released, while the keeper still renews them; then the process row goes. Never release first: the successor
-    would claim while this process still publishes.
+    The end, in this order: bid no more; claim no more, and say so, that nobody gives this process anything; what is in
+    flight is finished and confirmed; then the leases are released, while the keeper still renews them; then the process
+    row goes. Never release first: the successor would claim while this process still publishes.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class Supervisor:
         seats = [(database, seat) for database in databases for seat in database.seats]
         for _, seat in seats:
             seat.drain()
+        for database in databases:
+            database.keeper.beat_now()
         deadline = later(self._clock.boot_time(), self._timing.publish_timeout_s)
         released = unreleased = 0
         for database, seat in seats:
@@ -81,8 +84,10 @@ class Supervisor:
             else:
                 unreleased += 1
         for database in databases:
+            self._try(database.standby.decline, alias=database.store.alias, doing="releasing leases")
             database.keeper.stop(timeout_s=_JOIN_S)
-            self._forget_process(database.store)
+            forget = partial(database.store.forget_process, holder_id=self._holder_id)
+            self._try(forget, alias=database.store.alias, doing="signing off")
         self._pool.stop(timeout_s=_JOIN_S)
         for database in databases:
             database.close()
@@ -106,8 +111,9 @@ class Supervisor:
             OutageWatch(alias=store.alias, doing="releasing leases", emit=self._emit).failed(exc)
             return False
 
-    def _forget_process(self, store: LeaseStore) -> None:
+    def _try(self, act: Callable[[], None], *, alias: str, doing: str) -> None:
+        """Do what is polite; the way down goes on without it."""
         try:
-            store.forget_process(holder_id=self._holder_id)
+            act()
         except StoreError as exc:
-            OutageWatch(alias=store.alias, doing="signing off", emit=self._emit).failed(exc)
+            OutageWatch(alias=alias, doing=doing, emit=self._emit).failed(exc)

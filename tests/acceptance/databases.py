@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -36,21 +38,42 @@ class Database(Protocol):
     announces_releases: bool
     waits_for_frozen_writers: bool
 
+    def copy(self, name: str, cleanup: ExitStack) -> Database:
+        """Return another one with the same tables and rows; nobody else may use this one meanwhile."""
+        ...
+
+    def find_room(self) -> int:
+        """Return how many connections there may be to it and its copies together."""
+        ...
+
 
 class ServerDatabase:
     """A database on PostgreSQL, MariaDB or MySQL."""
 
     waits_for_frozen_writers = False
 
-    def __init__(self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool) -> None:
+    def __init__(
+        self, server: Server, name: str, cleanup: ExitStack, *, cuttable: bool, template: str | None = None
+    ) -> None:
         self.alias = name
+        self._server = server
         direct_url = f"{server.url.rstrip('/')}/{name}"
         _add_alias(name, direct_url, cleanup)
         self.announces_releases = connections[name].vendor == "postgresql"
-        self._run_on_server(f"CREATE DATABASE {name}")
+        self._run_on_server(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
         if not server.is_own:
             cleanup.callback(self._drop)
         self.line, self.url = lay_line(server, direct_url, cleanup, cuttable=cuttable)
+
+    def copy(self, name: str, cleanup: ExitStack) -> Database:
+        assert connections[self.alias].vendor == "postgresql", "only PostgreSQL copies databases"
+        connections[self.alias].close()
+        return ServerDatabase(self._server, name, cleanup, cuttable=False, template=self.alias)
+
+    def find_room(self) -> int:
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute("SHOW max_connections")
+            return int(cursor.fetchone()[0])
 
     def _drop(self) -> None:
         connection = connections[self.alias]
@@ -85,9 +108,20 @@ class FileDatabase:
         self.alias = name
         here = folder / FILE_FOLDER
         here.mkdir(exist_ok=True)
-        self.url = f"sqlite:///{here / 'db.sqlite3'}"
+        self._folder, self._file = folder, here / "db.sqlite3"
+        self.url = f"sqlite:///{self._file}"
         self.line: Line = FolderLine(here)
         _add_alias(name, self.url, cleanup)
+
+    def copy(self, name: str, cleanup: ExitStack) -> Database:
+        connections[self.alias].close()  # the last connection writes what is in the log to the file
+        (self._folder / name).mkdir()
+        other = FileDatabase(self._folder / name, name, cleanup)
+        shutil.copy(self._file, other._file)
+        return other
+
+    def find_room(self) -> int:
+        return sys.maxsize
 
 
 def migrate(database: Database) -> None:

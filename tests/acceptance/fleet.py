@@ -23,7 +23,7 @@ from django_leased_cron.hand_over import open_leases, request_hand_overs
 from django_leased_cron.models import JobState, Occurrence, SchedulerLease, SchedulerProcess
 from tests.acceptance.account import Account, draw_up, read_runs
 from tests.acceptance.brokers import worker_queue
-from tests.acceptance.databases import FILE_FOLDER, migrate
+from tests.acceptance.databases import FILE_FOLDER, Database, migrate
 from tests.acceptance.jobs import Jobs, add_jobs, remove_jobs
 from tests.acceptance.own_servers import OwnServer, OwnServers, small_disk
 from tests.acceptance.processes import Process
@@ -111,6 +111,10 @@ class Fleet:
 
     def migrate(self) -> None:
         migrate(self.database)
+
+    def add_copy(self, number: int) -> Database:
+        """Return another database, with all that is in the first one."""
+        return self.database.copy(f"{self.database.alias}_{number}", self._cleanup)
 
     def open_tap(self) -> Tap:
         """Drain the schedulers' queue, without a worker behind it."""

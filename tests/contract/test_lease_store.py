@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from django_leased_cron.core.lease import Acquired, HeldByOther, LeaseRow, ProcessReport, TakeoverReason
+from django_leased_cron.core.lease import Acquired, HeldByOther, LeaseRow, ProcessReport, SeenProcess, TakeoverReason
 from django_leased_cron.exceptions import StoreError
 from django_leased_cron.models import SchedulerLease, SchedulerProcess
 from tests.contract.lease_stores import NOW_MS, RESCUE_MS, TTL_MS, Stores, renewal
@@ -269,3 +269,66 @@ def test_processes_long_gone_are_swept(stores: Stores) -> None:
     stores.build().forget_process(holder_id="me")
     left = SchedulerProcess.objects.using(stores.alias).values_list("holder_id", flat=True)
     assert set(left) == {"recent"}
+
+
+def test_hand_over_names_the_successor_and_moves_the_epoch(stores: Stores) -> None:
+    """The times start anew, what is owed stays owed, and the giver's guard matches nothing from here on."""
+    seen = stores.put(owed_since_ms=NOW_MS - 3, hand_over_requested_at_ms=1)
+    store = stores.build()
+    store.report_process(replace(REPORT, holder_id="next"))
+    assert store.hand_over(tenant_key="acme", holder_id="other", epoch=7, successor_id="next") is True
+    assert stores.row() == replace(
+        seen,
+        holder_id="next",
+        epoch=8,
+        acquired_at_ms=NOW_MS,
+        expires_at_ms=NOW_MS + TTL_MS,
+        progressed_at_ms=NOW_MS,
+        hand_over_requested_at_ms=None,
+    )
+    assert store.renew(holder_id="other", epochs={"acme": 7}) == renewal(lost=["acme"])
+    assert store.renew(holder_id="next", epochs={"acme": 8}) == renewal(renewed=["acme"])
+
+
+@pytest.mark.parametrize(("holder_id", "epoch"), [("me", 7), ("other", 6), ("other", 8), ("", 7)])
+def test_hand_over_of_another_term_changes_nothing(stores: Stores, holder_id: str, epoch: int) -> None:
+    """I10: a late message of an old term."""
+    seen = stores.put()
+    store = stores.build()
+    store.report_process(replace(REPORT, holder_id="next"))
+    assert store.hand_over(tenant_key="acme", holder_id=holder_id, epoch=epoch, successor_id="next") is False
+    assert stores.row() == seen
+
+
+@pytest.mark.parametrize(
+    ("seen_at_ms", "draining", "given"),
+    [(NOW_MS - TTL_MS, False, True), (NOW_MS - TTL_MS - 1, False, False), (NOW_MS, True, False)],
+)
+def test_hand_over_wants_a_successor_that_is_there(
+    stores: Stores,
+    seen_at_ms: int,
+    draining: bool,  # noqa: FBT001 - a column of the table
+    given: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """Seen within LEASE_TTL, and not on its way down."""
+    stores.put()
+    stores.build(seen_at_ms).report_process(replace(REPORT, holder_id="next", draining=draining))
+    assert stores.build().hand_over(tenant_key="acme", holder_id="other", epoch=7, successor_id="next") is given
+    assert stores.row().holder_id == ("next" if given else "other")
+
+
+def test_hand_over_to_a_process_that_has_left_changes_nothing(stores: Stores) -> None:
+    """It took its row with it."""
+    seen = stores.put()
+    assert stores.build().hand_over(tenant_key="acme", holder_id="other", epoch=7, successor_id="next") is False
+    assert stores.row() == seen
+
+
+def test_processes_are_read_as_they_reported_themselves(stores: Stores) -> None:
+    """Dead ones included: it is for the reader to judge."""
+    stores.build(NOW_MS - 1).report_process(REPORT)
+    stores.build(NOW_MS).report_process(replace(REPORT, holder_id="all", draining=True, tenants=[]))
+    assert sorted(stores.build().read_processes(), key=lambda process: process.last_seen_at_ms) == [
+        SeenProcess(holder_id="me", last_seen_at_ms=NOW_MS - 1, draining=False, tenants=frozenset({"acme", "umbra"})),
+        SeenProcess(holder_id="all", last_seen_at_ms=NOW_MS, draining=True, tenants=frozenset()),
+    ]

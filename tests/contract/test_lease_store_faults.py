@@ -28,6 +28,9 @@ ACTS_BY_THE_CLOCK: dict[str, Act] = {
     "acquire": lambda store, row: store.try_acquire(row, holder_id="me", reason=TakeoverReason.UNCHANGED),
     "renew": lambda store, row: store.renew(holder_id=row.holder_id, epochs={row.tenant_key: row.epoch}),
     "request hand-over": lambda store, row: store.request_hand_over(row),
+    "hand over": lambda store, row: store.hand_over(
+        tenant_key=row.tenant_key, holder_id=row.holder_id, epoch=row.epoch, successor_id=REPORT.holder_id
+    ),
     "report": lambda store, row: store.report_process(REPORT),
     "forget": lambda store, row: store.forget_process(holder_id="other"),
 }
@@ -36,6 +39,7 @@ ACTS_ON_LEASES: dict[str, Act] = {
     "acquire": ACTS_BY_THE_CLOCK["acquire"],
     "renew": ACTS_BY_THE_CLOCK["renew"],
     "request hand-over": ACTS_BY_THE_CLOCK["request hand-over"],
+    "hand over": ACTS_BY_THE_CLOCK["hand over"],
     "release": lambda store, row: store.release(tenant_key=row.tenant_key, holder_id=row.holder_id, epoch=row.epoch),
 }
 OWN_CONNECTION = {"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}

@@ -109,10 +109,13 @@ def test_locked_row_keeps_no_other_lease_from_being_taken(stores: Stores) -> Non
     assert stores.row("globex").holder_id == ""
 
 
+WITHIN_MS = 500
 NOTABLE: dict[str, Columns] = {
     "free": {"holder_id": ""},
     "expired": {"expires_at_ms": NOW_MS},
+    "expires soon": {"expires_at_ms": NOW_MS + WITHIN_MS},
     "owed": {"owed_since_ms": NOW_MS - RESCUE_MS},
+    "owed for almost so long": {"owed_since_ms": NOW_MS - RESCUE_MS + WITHIN_MS},
     "taken lately": {"acquired_at_ms": NOW_MS - 4000},
     "asked to hand over": {"hand_over_requested_at_ms": NOW_MS - 1},
     "beyond what a holder writes": {"expires_at_ms": NOW_MS + 3 * TTL_MS},
@@ -124,7 +127,7 @@ def test_lease_with_a_reason_to_look_at_is_notable(stores: Stores, why: str) -> 
     """As it is, with the last progress of its holder on any of its leases, those that are not notable too."""
     stores.put("quiet", **{"holder_id": "other", "progressed_at_ms": NOW_MS - 77} | {"owed_since_ms": NOW_MS + 1})
     stores.put(why, **{"owed_since_ms": None} | NOTABLE[why])
-    reading = stores.build().read_notable()
+    reading = stores.build().read_notable(within_ms=WITHIN_MS)
     row = stores.row(why)
     assert reading.now_ms == NOW_MS
     assert reading.leases == {why: row}
@@ -135,7 +138,7 @@ def test_lease_with_a_reason_to_look_at_is_notable(stores: Stores, why: str) -> 
 def test_nothing_notable_is_an_answer_too(stores: Stores) -> None:
     """The clock, and no lease."""
     stores.put("quiet")
-    reading = stores.build().read_notable()
+    reading = stores.build().read_notable(within_ms=WITHIN_MS)
     assert (reading.now_ms, reading.leases, reading.progress) == (NOW_MS, {}, {})
 
 

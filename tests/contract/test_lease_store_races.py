@@ -11,12 +11,21 @@ import pytest
 from django.db import transaction
 from django.db.models import F
 
-from django_leased_cron.core.lease import Acquired, HeldByOther, LeaseReading, LeaseStore, Renewal, TakeoverReason
+from django_leased_cron.core.lease import (
+    Acquired,
+    HeldByOther,
+    LeaseReading,
+    LeaseStore,
+    ProcessReport,
+    Renewal,
+    TakeoverReason,
+)
 from django_leased_cron.exceptions import DatabaseUnavailableError
 from django_leased_cron.models import SchedulerLease
 from tests.contract.lease_stores import NOW_MS, RESCUE_MS, Stores, renewal, run_at_once
 
 BIDDERS = 50
+REPORT = ProcessReport(holder_id="next", host="web-1", pid=42, version="0.1", draining=False, tenants=[])
 with_row_locks = pytest.mark.parametrize("database_alias", ["postgres", "mysql"], indirect=True)
 
 
@@ -49,6 +58,22 @@ def test_fifty_bidders_have_one_winner_in_each_round(stores: Stores) -> None:
         assert all(isinstance(outcome, Acquired | HeldByOther | DatabaseUnavailableError) for outcome in outcomes)
         row = stores.row()
         assert (row.holder_id, row.epoch) == (f"bidder-{winners[0]}", epoch + 1)
+
+
+def test_hand_over_and_takeover_at_once_have_one_winner(stores: Stores) -> None:
+    """The holder gives while somebody takes: the epoch grows by one, and what both were told is true."""
+    giver, bidder = stores.build(), stores.build()
+    giver.report_process(REPORT)
+    for epoch in range(20):
+        seen = stores.put(epoch=epoch, expires_at_ms=NOW_MS)
+        give = partial(giver.hand_over, tenant_key="acme", holder_id="other", epoch=epoch, successor_id="next")
+        take = partial(bidder.try_acquire, seen, holder_id="me", reason=TakeoverReason.EXPIRED)
+        acts: list[Callable[[], object]] = [give, take]
+        given, taken = run_at_once(acts)
+        row = stores.row()
+        assert row.epoch == epoch + 1
+        assert given is (row.holder_id == "next")
+        assert isinstance(taken, Acquired) is (row.holder_id == "me")
 
 
 def test_processes_that_start_together_create_each_row_once(stores: Stores) -> None:

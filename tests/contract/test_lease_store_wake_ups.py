@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from django.db import connections
 
-from django_leased_cron.core.lease import WakeUps
+from django_leased_cron.core.lease import ProcessReport, WakeUps
 from django_leased_cron.exceptions import DatabaseUnavailableError
 from django_leased_cron.lease_store import build_wake_ups
 from django_leased_cron.lease_store.postgres import PostgresListener
@@ -74,6 +74,19 @@ def test_release_wakes_the_standbys_at_once(stores: Stores, listener: PostgresLi
     assert listener.wait(LONG_S) is True
     assert listener.wait(0) is False
     assert stores.row().holder_id == ""
+
+
+@on_postgres
+def test_hand_over_wakes_the_successor_at_once(stores: Stores, listener: PostgresListener) -> None:
+    """And everybody else, who have nothing to do then."""
+    stores.put()
+    store = stores.build()
+    store.report_process(
+        ProcessReport(holder_id="next", host="web-1", pid=42, version="0.1", draining=False, tenants=[])
+    )
+    store.hand_over(tenant_key="acme", holder_id="other", epoch=7, successor_id="next")
+    assert listener.wait(LONG_S) is True
+    assert stores.row().holder_id == "next"
 
 
 @on_postgres

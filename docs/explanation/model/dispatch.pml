@@ -525,10 +525,10 @@ proctype scheduler(byte p) {
   /* world: it is started again, or was asked to hand over and goes on as a standby: like a new process */
   :: d_step { gone[p] && tx[p]==IDLE -> gone[p]=0; alive[p]=1; life[p]++; seen[p]=0; i_=0; do :: i_<8 -> wait[p*8+i_]=0; i_++ :: else -> break od; i_=0; printf("p%d is back\n",p) }
 #endif
-  /* world: a hand-over that names its successor, a batch in hand or not; the successor learns of it by a reading */
+  /* supervision/seat.py TenantSeat._try_to_give, lease_store/store.py SqlLeaseStore.hand_over; a batch in hand or not */
   :: d_step { UP(p) && b_successor>0 && tx[p]==IDLE && lock==0 && epoch<LAST_EPOCH && MINE(p) && !gone[(p+1)%N] ->
        b_successor--; holder=((p+1)%N)+1; holder_life=life[(p+1)%N]; epoch++; see(p); end_term(p); printf("p%d hands over\n",p) }
-  /* world: the named successor reads that it holds */
+  /* supervision/standby.py StandbyPoll._take_up */
   :: d_step { UP(p) && B_SUCCESSOR>0 && !stopping[p] && tx[p]==IDLE && NAMES(p) && term[p]!=epoch -> see(p); term[p]=epoch; unsure[p]=0; printf("p%d finds itself named, epoch %d\n",p,epoch) }
   od
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from django_leased_cron.core.bidding import LeaseObserver, find_takeover
+from django_leased_cron.core.bidding import LeaseObserver, find_soon_takeable, find_takeover
 from django_leased_cron.core.clock import BootTime
 from django_leased_cron.core.lease import LeaseReading, LeaseRow, TakeoverReason
 from django_leased_cron.core.timing import LeaseTiming
@@ -138,3 +138,37 @@ def test_own_row_without_the_term_is_judged_like_anybodys(held_epochs: dict[str,
     mine = replace(HELD, holder_id="me")
     assert judge(mine, held_epochs=held_epochs) is None
     assert judge(replace(mine, expires_at_ms=NOW_MS), held_epochs=held_epochs) is TakeoverReason.EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("row", "in_ms"),
+    [
+        (HELD, 20_000),
+        (replace(HELD, owed_since_ms=NOW_MS + 300), 1_300),
+        (replace(HELD, owed_since_ms=NOW_MS, progressed_at_ms=NOW_MS - 200), 1_000),
+        (replace(HELD, owed_since_ms=NOW_MS - 5_000, progressed_at_ms=NOW_MS - 200), 800),
+        (replace(HELD, owed_since_ms=NOW_MS + 60_000), 20_000),
+    ],
+)
+def test_moment_from_which_a_lease_may_be_taken_is_known_beforehand(row: LeaseRow, in_ms: int) -> None:
+    """If its holder does nothing more: not a millisecond before, and then."""
+    observer = LeaseObserver()
+    reading = LeaseReading(now_ms=NOW_MS, leases={"acme": row})
+    observer.observe(reading, at=BootTime(100))
+    soon = find_soon_takeable(reading, within_s=25, timing=TIMING, observer=observer)
+    assert soon == {"acme": in_ms / 1000}
+    assert find_soon_takeable(reading, within_s=in_ms / 1000, timing=TIMING, observer=observer) == {}
+    for late_ms, is_takeable in ((-1, False), (0, True)):
+        then = LeaseReading(now_ms=NOW_MS + in_ms + late_ms, leases={"acme": row})
+        reason = find_takeover(
+            row, then, holder_id="me", held_epochs={}, at=BootTime(100), timing=TIMING, observer=observer
+        )
+        assert (reason is not None) is is_takeable
+
+
+def test_lease_that_may_be_taken_already_is_not_waited_for() -> None:
+    """It was bid for; whatever became of that, the next poll shows it."""
+    observer = LeaseObserver()
+    rows = {"free": replace(HELD, holder_id="", expires_at_ms=0), "late": replace(HELD, owed_since_ms=NOW_MS - 5_000)}
+    reading = LeaseReading(now_ms=NOW_MS, leases=rows)
+    assert find_soon_takeable(reading, within_s=1, timing=TIMING, observer=observer) == {}

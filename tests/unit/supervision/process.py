@@ -11,6 +11,7 @@ from django_leased_cron.core.adoption import EpochSightings
 from django_leased_cron.core.claiming import ClaimRules
 from django_leased_cron.core.clock import BootTime, later
 from django_leased_cron.core.database_clock import DatabaseClockEstimate
+from django_leased_cron.core.events import Emit
 from django_leased_cron.core.lease import FREE
 from django_leased_cron.core.occurrence import CatchUp, Delivery
 from django_leased_cron.core.outbox import TermKey, TermLost
@@ -21,6 +22,7 @@ from django_leased_cron.supervision.dispatch_context import DispatchContext
 from django_leased_cron.supervision.dispatcher import TermDispatcher
 from django_leased_cron.supervision.outage import OutageWatch
 from django_leased_cron.supervision.seat import TenantSeat
+from django_leased_cron.supervision.shares import FairShare, ShareGiver
 from django_leased_cron.testing import EventLog, FakeClock, InMemoryLeaseStore, RecordingPublisher
 from tests.unit.core.job_rows import every
 from tests.unit.supervision.in_memory_outbox import InMemoryOutbox
@@ -31,6 +33,12 @@ TIMING = LeaseTiming(lease_ttl_s=30, heartbeat_s=10, poll_interval_s=0.5, rescue
 Result = TypeVar("Result")
 MOST_STEPS = 5000
 """More than any of these tests needs: a dispatcher that asks for more is spinning."""
+
+
+def build_shares(leases: InMemoryLeaseStore, *, emit: Emit, holder_id: str = "me", tenants: int = 1) -> ShareGiver:
+    """Return what a process of so many tenants gives away."""
+    fair_share = FairShare(holder_id=holder_id, lease_ttl_ms=TIMING.lease_ttl_ms, count_tenants=lambda: tenants)
+    return ShareGiver(leases, fair_share, emit=emit)
 
 
 class Process:

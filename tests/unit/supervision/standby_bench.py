@@ -10,7 +10,7 @@ from django_leased_cron.core.lease import TakeoverReason
 from django_leased_cron.lease_store.poll_timer import PollTimer
 from django_leased_cron.supervision.seats import Seats
 from django_leased_cron.supervision.standby import StandbyPoll
-from tests.unit.supervision.process import TIMING, Process
+from tests.unit.supervision.process import TIMING, Process, build_shares
 
 
 class SignallingTimer(PollTimer):
@@ -43,6 +43,7 @@ class StandbyBench:
             self.wake_ups,
             Seats([self.umbra.seat, self.acme.seat]),
             holder_id="me",
+            shares=build_shares(self.leases, emit=self.events.put),
             timing=replace(TIMING, poll_interval_s=poll_interval_s),
             is_broker_answering=self.publisher.is_answering,
             clock=self.clock,

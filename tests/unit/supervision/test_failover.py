@@ -12,7 +12,7 @@ from django_leased_cron.supervision.keeper import LeaseKeeper
 from django_leased_cron.supervision.seats import Seats
 from django_leased_cron.supervision.standby import StandbyPoll
 from tests.unit.core.job_rows import every
-from tests.unit.supervision.process import TENANT, TIMING, Process
+from tests.unit.supervision.process import TENANT, TIMING, Process, build_shares
 
 TICK_S = 0.0625
 RESCUED_WITHIN_S = 1.7
@@ -34,6 +34,7 @@ class Member:
             PollTimer(),
             Seats([process.seat]),
             holder_id=holder_id,
+            shares=build_shares(process.leases, holder_id=holder_id, emit=process.events.append),
             timing=TIMING,
             is_broker_answering=process.publisher.is_answering,
             clock=process.clock,

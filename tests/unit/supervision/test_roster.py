@@ -21,7 +21,7 @@ from django_leased_cron.supervision.roster import Places, TenantRoster
 from django_leased_cron.supervision.seat import TenantSeat
 from django_leased_cron.supervision.seats import Leavers, Seats
 from django_leased_cron.supervision.standby import StandbyPoll
-from tests.unit.supervision.process import TIMING, Process
+from tests.unit.supervision.process import TIMING, Process, build_shares
 
 PATIENCE_S = 5.0
 AWAY = DatabaseUnavailableError("default", "connection refused")
@@ -67,6 +67,7 @@ class RosterBench:
             wake_ups,
             seats,
             holder_id="me",
+            shares=build_shares(self.leases, emit=self.events.append),
             timing=replace(TIMING, poll_interval_s=3600),
             is_broker_answering=lambda: True,
             clock=self.clock,

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from django_leased_cron.core.events import LeaseAcquired
-from django_leased_cron.core.lease import FREE
+from django_leased_cron.core.events import LeaseAcquired, LeaseGiven
+from django_leased_cron.core.lease import FREE, ProcessReport
+from django_leased_cron.core.placement import is_first_choice
 from django_leased_cron.lease_store.poll_timer import PollTimer
 from django_leased_cron.supervision.seats import Seats
 from django_leased_cron.supervision.standby import StandbyPoll
-from tests.unit.supervision.process import TIMING, Process
+from tests.unit.supervision.process import TIMING, Process, build_shares
 
 KEYS = [f"tenant-{number:02}" for number in range(30)]
 
@@ -24,11 +25,13 @@ class Bench:
         self.clock, self.leases, self.events = first.clock, first.leases, first.events
         self.processes = {KEYS[0]: first} | {key: Process(tenant_key=key, beside=first) for key in KEYS[1:]}
         self.edited: list[str] = []
+        self.shares = build_shares(self.leases, emit=self.events.append, tenants=len(KEYS))
         self.standby = StandbyPoll(
             self.leases,
             PollTimer(),
             Seats(process.seat for process in self.processes.values()),
             holder_id="me",
+            shares=self.shares,
             timing=TIMING,
             is_broker_answering=lambda: True,
             estimate=first.context.estimate,
@@ -54,6 +57,18 @@ class Bench:
         self.standby.poll()
         return list(self.leases.acts.done)
 
+    def report(self, holder_id: str) -> None:
+        self.leases.report_process(
+            ProcessReport(holder_id=holder_id, host="h", pid=1, version="1", draining=False, tenants=[])
+        )
+
+    def step(self) -> list[str]:
+        """Step each seat once; return whose leases were given away."""
+        before = len(self.events.of(LeaseGiven))
+        for process in self.processes.values():
+            process.seat.step(process.publisher)
+        return [event.tenant_key for event in self.events.of(LeaseGiven)[before:]]
+
     def acquired(self) -> list[str]:
         return [event.tenant_key for event in self.events.of(LeaseAcquired)]
 
@@ -65,10 +80,52 @@ def bench() -> Bench:
 
 def test_all_leases_are_read_once_a_heartbeat_and_else_the_notable_ones(bench: Bench) -> None:
     """The whole reading creates rows that are missing and sees what has not changed."""
-    assert bench.poll() == ["read"]
+    assert bench.poll() == ["read", "read_processes"]
     assert bench.poll() == ["read_notable"]
     bench.clock.advance(TIMING.heartbeat_s)
-    assert bench.poll() == ["read"]
+    assert bench.poll() == ["read", "read_processes"]
+
+
+def test_all_leases_are_read_at_every_poll_while_some_are_given_away(bench: Bench) -> None:
+    """A process that is given few at a time is not to wait for a heartbeat between them."""
+    bench.change_all(holder_id=FREE, expires_at_ms=0)
+    for holder_id in ("me", "other"):
+        bench.report(holder_id)
+    bench.poll()
+    bench.clock.advance(0.01)
+    bench.change_all(progressed_at_ms=bench.now())
+    bench.clock.advance(TIMING.heartbeat_s)
+    assert bench.poll() == ["read", "read_processes"]
+    gifts = bench.step()
+    assert len(gifts) == 4
+    assert bench.poll() == ["read", "read_processes"]
+    assert bench.step() == []
+    for gift in gifts:
+        bench.leases.change(gift, progressed_at_ms=bench.now() + 1)
+    assert bench.poll() == ["read", "read_processes"]
+    assert len(bench.step()) == 4
+
+
+def test_own_first_choices_are_a_statement_of_their_own(bench: Bench) -> None:
+    """The first one; what others are the first choice of comes after it."""
+    for holder_id in ("me", "other"):
+        bench.report(holder_id)
+    bench.poll()
+    bench.change_all(holder_id=FREE, expires_at_ms=0)
+    assert bench.poll() == ["read_notable", "try_acquire_many", "try_acquire_many"]
+    members = bench.shares.members
+    firsts = [is_first_choice(key, members, holder_id="me") for key in bench.acquired()]
+    assert firsts == sorted(firsts, reverse=True)
+    assert len(set(firsts)) == 2
+
+
+def test_lease_that_names_this_process_is_given_back_where_it_is_nobodys(bench: Bench) -> None:
+    """It was given a tenant that it does not list."""
+    bench.poll()
+    bench.leases.read(["stranger"])
+    bench.leases.change("stranger", holder_id="me", epoch=7, acquired_at_ms=bench.now())
+    bench.poll()
+    assert bench.leases.rows["stranger"].holder_id == FREE
 
 
 def test_many_free_leases_are_taken_by_one_statement(bench: Bench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from queue import SimpleQueue
 
 import pytest
 
@@ -24,7 +25,7 @@ from django_leased_cron.supervision.seats import Leavers, Seats
 from django_leased_cron.supervision.standby import StandbyPoll
 from django_leased_cron.supervision.supervisor import Supervisor
 from django_leased_cron.testing import RecordingPublisher
-from tests.unit.supervision.process import TENANT, TIMING, Process
+from tests.unit.supervision.process import TENANT, TIMING, Process, build_shares
 
 PATIENCE_S = 5.0
 """Longer than anything here takes: where it passes, the test has failed."""
@@ -105,6 +106,7 @@ class Bench:
             wake_ups,
             seats,
             holder_id="me",
+            shares=build_shares(self.leases, emit=self.emit),
             timing=replace(TIMING, poll_interval_s=0.01),
             is_broker_answering=lambda: True,
             clock=self.process.clock,
@@ -252,9 +254,31 @@ def test_end_leaves_no_loop_running(bench: Bench) -> None:
     assert [thread.name for thread in new if thread.name.startswith("leased-cron-")] == []
 
 
-def test_process_says_that_it_is_draining(bench: Bench) -> None:
-    """Its row tells the others not to count on it."""
-    bench.pool.on_look = bench.publisher.let_go.set
-    assert not bench.supervisor.draining
+def test_process_says_at_once_that_it_is_draining(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its row tells the others to give it nothing more; nothing on the way down waits for that."""
+    said: SimpleQueue[bool] = SimpleQueue()
+    report = bench.leases.report_process
+
+    def note(process: ProcessReport) -> None:
+        report(process)
+        said.put(process.draining)
+
+    monkeypatch.setattr(bench.leases, "report_process", note)
+
+    def let_go() -> None:
+        while not said.get(timeout=PATIENCE_S):
+            pass
+        bench.publisher.let_go.set()
+        bench.pool.on_look = lambda: None
+
+    bench.pool.on_look = let_go
     bench.run_until_publishing()
-    assert bench.supervisor.draining
+    assert bench.publisher.let_go.is_set()
+
+
+def test_what_was_given_meanwhile_is_given_back(bench: Bench) -> None:
+    """By somebody who had not seen yet that the process is draining."""
+    bench.publisher.let_go.set()
+    bench.pool.on_look = lambda: bench.leases.change(TENANT, holder_id="me", epoch=9)
+    bench.run_until_publishing()
+    assert bench.leases.rows[TENANT].holder_id == FREE
