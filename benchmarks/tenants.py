@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from django.db import connection  # noqa: E402
 from benchmarks.figures import report, tell  # noqa: E402
 from benchmarks.schemas import make_schemas  # noqa: E402
 from benchmarks.usage import CpuMeter, read_cpu_s, read_peak_mb  # noqa: E402
+from django_leased_cron.core.placement import MOST_UNEVEN  # noqa: E402
 from django_leased_cron.models import SchedulerLease, SchedulerProcess  # noqa: E402
 from tests.acceptance.processes import Process  # noqa: E402
 from tests.acceptance.waiting import wait_until  # noqa: E402
@@ -82,10 +83,22 @@ def free_leases() -> None:
     SchedulerProcess.objects.all().delete()
 
 
-def find_spread_ms() -> int:
-    """Return how long the first and the last takeover are apart."""
-    times = list(SchedulerLease.objects.values_list("acquired_at_ms", flat=True))
+def find_spread_ms(*, besides: Collection[str] = ()) -> int:
+    """Return how long the first and the last takeover are apart, besides those of some tenants."""
+    leases = SchedulerLease.objects.exclude(tenant_key__in=besides)
+    times = list(leases.values_list("acquired_at_ms", flat=True))
     return max(times) - min(times)
+
+
+def find_held_by(process: Process) -> set[str]:
+    leases = SchedulerLease.objects.filter(holder_id__contains=f"-{process.pid}-")
+    return set(leases.values_list("tenant_key", flat=True))
+
+
+def are_shares_fair(processes: Sequence[Process], *, tenants: int) -> bool:
+    """Return whether no move is worth it any more."""
+    counts = [len(find_held_by(process)) for process in processes]
+    return max(counts) - min(counts) < max(2, tenants / len(processes) * MOST_UNEVEN)
 
 
 def wait_until_settled(process: Process) -> None:
@@ -146,20 +159,25 @@ def measure(tenants: int, *, jobs: int, idle_s: float) -> None:
         report(f"{tenants} tenants: connections", count_connections(), jobs=total, goal=CONNECTIONS_GOAL)
         report(f"{tenants} tenants: threads", count_threads(process.pid), jobs=total)
         report(f"{tenants} tenants: peak memory (MB)", read_peak_mb(process.pid), jobs=total)
-        with running_scheduler("standby") as standby:
-            wait_until(lambda: SchedulerProcess.objects.count() == 2, "a standby", within_s=60)
-            meter = CpuMeter(standby.pid)
+        with running_scheduler("second") as second:
+            wait_until(lambda: SchedulerProcess.objects.count() == 2, "a second process", within_s=60)
+            started_at = time.monotonic()
+            wait_until(lambda: are_shares_fair([process, second], tenants=tenants), "fair shares", within_s=600)
+            report(f"{tenants} tenants: until shared fairly (s)", time.monotonic() - started_at, jobs=total)
+            wait_until_settled(second)
+            meter = CpuMeter(second.pid)
             meter.wait(idle_s)
-            report(f"{tenants} tenants: standby's CPU (s a minute)", meter.process_s / minutes, jobs=total)
+            report(f"{tenants} tenants: CPU of one of two (s a minute)", meter.process_s / minutes, jobs=total)
+            held = find_held_by(second)
             process.kill()
             wait_until(
-                lambda: not SchedulerLease.objects.exclude(holder_id__contains=f"-{standby.pid}-").exists(),
+                lambda: len(find_held_by(second)) == tenants,
                 "the takeover",
                 within_s=120,
             )
             report(
                 f"{tenants} tenants: takeover from a killed holder (ms)",
-                find_spread_ms(),
+                find_spread_ms(besides=held),
                 jobs=total,
                 goal=TAKEOVER_GOAL_MS,
             )

@@ -81,7 +81,7 @@ class ShareGiver:
     @property
     def is_giving(self) -> bool:
         """Whether moves are under way, so that the next reading should show how far they have come."""
-        return bool(self._offers)
+        return bool(self._offers) and self._fair_share.is_of_interest
 
     def look(self, reading: LeaseReading, seats: Mapping[str, TenantSeat]) -> None:
         """Take in a reading of all leases, see who else is there, and offer what is to be given; raises ``StoreError``.
@@ -89,7 +89,7 @@ class ShareGiver:
         Each seat gives between two of its batches, in its own time.
         """
         if not self._fair_share.is_of_interest:
-            self._offers, self.members = {}, {}
+            self.members = {}
             return
         processes = self._store.read_processes()
         staying = {key: row for key, row in reading.leases.items() if not seats[key].is_leaving}
@@ -116,10 +116,9 @@ class ShareGiver:
     def _settle(self, tenant_key: str, row: LeaseRow | None, *, now_ms: int) -> None:
         offered = self._offers.pop(tenant_key)
         was_given = self._given.pop(tenant_key, 0) == offered.epoch
-        if row is not None and row.epoch > offered.epoch and row.holder_id != offered.successor_id:
+        if was_given and row is not None and row.holder_id != offered.successor_id:
             self._observer.note_loss(offered.successor_id, at_ms=now_ms)
-            if was_given:
-                self._observer.note_refusal(offered.successor_id, tenant_key)
+            self._observer.note_refusal(offered.successor_id, tenant_key)
 
     def _hand_over(self, term: TermKey, *, successor_id: str) -> bool:
         given = self._store.hand_over(

@@ -31,7 +31,8 @@ class Supervisor:
 
     The end, in this order: bid no more; claim no more, and say so, that nobody gives this process anything; what is in
     flight is finished and confirmed; then the leases are released, while the keeper still renews them; then the process
-    row goes. Never release first: the successor would claim while this process still publishes.
+    row goes, and what was given meanwhile is given back. Never release first: the successor would claim while this
+    process still publishes.
     """
 
     def __init__(
@@ -84,10 +85,11 @@ class Supervisor:
             else:
                 unreleased += 1
         for database in databases:
-            self._try(database.standby.decline, alias=database.store.alias, doing="releasing leases")
             database.keeper.stop(timeout_s=_JOIN_S)
             forget = partial(database.store.forget_process, holder_id=self._holder_id)
             self._try(forget, alias=database.store.alias, doing="signing off")
+            # Last: nothing is given to a process that has no row.
+            self._try(database.standby.decline, alias=database.store.alias, doing="releasing leases")
         self._pool.stop(timeout_s=_JOIN_S)
         for database in databases:
             database.close()

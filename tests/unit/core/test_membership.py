@@ -69,3 +69,12 @@ def test_process_without_a_row_does_not_count(observer: MembershipObserver) -> N
     """It ended politely."""
     observer.observe(reading("other"), [ME, OTHER])
     assert set(observer.observe(reading("other"), [ME])) == {"me"}
+
+
+def test_process_takes_no_tenant_that_it_was_given_and_did_not_take_up(observer: MembershipObserver) -> None:
+    """It may not list it; that is forgotten with the process."""
+    observer.note_refusal("other", "acme")
+    other = observer.observe(reading("me"), [ME, OTHER])["other"]
+    assert [other.takes(tenant_key) for tenant_key in ("acme", "umbra")] == [False, True]
+    observer.observe(reading("me"), [ME])
+    assert observer.observe(reading("me"), [ME, OTHER])["other"].takes("acme")

@@ -276,9 +276,18 @@ def test_process_says_at_once_that_it_is_draining(bench: Bench, monkeypatch: pyt
     assert bench.publisher.let_go.is_set()
 
 
-def test_what_was_given_meanwhile_is_given_back(bench: Bench) -> None:
-    """By somebody who had not seen yet that the process is draining."""
+def test_what_was_given_until_the_process_signed_off_is_given_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By somebody who had not seen yet that the process is draining; once it has no row, nobody does."""
+    forget = bench.leases.forget_process
+
+    def give_and_forget(*, holder_id: str) -> None:
+        bench.leases.change(TENANT, holder_id="me", epoch=9)
+        forget(holder_id=holder_id)
+
+    monkeypatch.setattr(bench.leases, "forget_process", give_and_forget)
     bench.publisher.let_go.set()
-    bench.pool.on_look = lambda: bench.leases.change(TENANT, holder_id="me", epoch=9)
+    bench.pool.on_look = lambda: None
     bench.run_until_publishing()
     assert bench.leases.rows[TENANT].holder_id == FREE
