@@ -152,7 +152,7 @@ class StandbyPoll:
                 given[tenant_key] = row
             elif reason is not None and seat.may_bid(at):
                 reasons[tenant_key] = reason
-        acts = [partial(self._decline, row) for row in unwanted]
+        acts = [partial(self._decline, row.tenant_key, row.epoch) for row in unwanted]
         acts += [partial(self._take_up, given, reading, at=at)] if given else []
         acts += [partial(self._bid, bids, reading, at=at) for bids in self._find_bids(reading, reasons, at=at)]
         self._do(acts)
@@ -167,11 +167,11 @@ class StandbyPoll:
         seats = self._seats.by_key
         for tenant_key, row in self._store.read(list(seats)).leases.items():
             if row.holder_id == self._holder_id and seats[tenant_key].may_take_up(row.epoch):
-                self._decline(row)
+                self._decline(tenant_key, row.epoch)
 
-    def _decline(self, row: LeaseRow) -> None:
-        """Give back a lease that no seat of this process ever had a term of: it was given to one that is leaving."""
-        self._store.release(tenant_key=row.tenant_key, holder_id=self._holder_id, epoch=row.epoch)
+    def _decline(self, tenant_key: str, epoch: int) -> None:
+        """Give back a lease in a term that no seat of this process ever had: the tenant is leaving, or has left."""
+        self._store.release(tenant_key=tenant_key, holder_id=self._holder_id, epoch=epoch)
 
     def _find_wait_s(
         self, reading: LeaseReading, held: Mapping[str, int], seats: Mapping[str, TenantSeat], *, at: BootTime
@@ -294,7 +294,6 @@ class StandbyPoll:
         by_key = {bid.row.tenant_key: bid for bid in bids}
         for outcome in acquired:
             bid = by_key[outcome.tenant_key]
-            self._seats.by_key[outcome.tenant_key].sightings.note(outcome.epoch, at=self._clock.boot_time())
             self._emit(
                 LeaseAcquired(
                     tenant_key=outcome.tenant_key,
@@ -309,9 +308,14 @@ class StandbyPoll:
         self, row: LeaseRow, epoch: int, asked_at: BootTime, reading: LeaseReading, *, at: BootTime, is_alone: bool
     ) -> None:
         """Of many, only what is owed is hurried; one alone has nobody to wait for."""
+        seat = self._seats.by_key.get(row.tenant_key)
+        if seat is None:
+            self._decline(row.tenant_key, epoch)
+            return
+        seat.sightings.note(epoch, at=self._clock.boot_time())
         owed_in_s = (_owed_since(row) - reading.now_ms) / 1000
         owed_at = None if is_alone or owed_in_s <= 0 else later(at, owed_in_s)
-        self._seats.by_key[row.tenant_key].won(epoch, asked_at, owed_at=owed_at)
+        seat.won(epoch, asked_at, owed_at=owed_at)
 
     def _acquire(self, bids: Sequence[Bid]) -> Sequence[Acquired]:
         if len(bids) > 1:

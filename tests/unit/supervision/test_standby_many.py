@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from django_leased_cron.core.events import LeaseAcquired, LeaseGiven
-from django_leased_cron.core.lease import FREE, ProcessReport
+from django_leased_cron.core.lease import FREE, Acquired, Bid, ProcessReport
 from django_leased_cron.core.placement import is_first_choice
 from django_leased_cron.lease_store.poll_timer import PollTimer
 from django_leased_cron.supervision.seats import Seats
@@ -24,12 +25,13 @@ class Bench:
         first = Process(tenant_key=KEYS[0])
         self.clock, self.leases, self.events = first.clock, first.leases, first.events
         self.processes = {KEYS[0]: first} | {key: Process(tenant_key=key, beside=first) for key in KEYS[1:]}
+        self.seats = Seats(process.seat for process in self.processes.values())
         self.edited: list[str] = []
         self.shares = build_shares(self.leases, emit=self.events.append, tenants=len(KEYS))
         self.standby = StandbyPoll(
             self.leases,
             PollTimer(),
-            Seats(process.seat for process in self.processes.values()),
+            self.seats,
             holder_id="me",
             shares=self.shares,
             timing=TIMING,
@@ -117,6 +119,24 @@ def test_own_first_choices_are_a_statement_of_their_own(bench: Bench) -> None:
     firsts = [is_first_choice(key, members, holder_id="me") for key in bench.acquired()]
     assert firsts == sorted(firsts, reverse=True)
     assert len(set(firsts)) == 2
+
+
+def test_lease_won_for_a_tenant_that_left_meanwhile_is_given_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its seat was there when the bid was made; the others' terms begin."""
+    bench.poll()
+    acquire = bench.leases.try_acquire_many
+
+    def acquire_and_lose_a_tenant(bids: Sequence[Bid], *, holder_id: str) -> Sequence[Acquired]:
+        bench.seats.remove([KEYS[3]])
+        return acquire(bids, holder_id=holder_id)
+
+    monkeypatch.setattr(bench.leases, "try_acquire_many", acquire_and_lose_a_tenant)
+    bench.change_all(holder_id=FREE, expires_at_ms=0)
+    bench.poll()
+    assert [key for key in KEYS if bench.leases.rows[key].holder_id == FREE] == [KEYS[3]]
+    assert sum(process.seat.term is not None for process in bench.processes.values()) == len(KEYS) - 1
 
 
 def test_lease_that_names_this_process_is_given_back_where_it_is_nobodys(bench: Bench) -> None:
