@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from django_leased_cron.core.events import LeaseGiven, LeaseTakenUp, TermEnded
@@ -192,6 +194,59 @@ def test_work_does_not_wait_for_a_hand_over_that_fails(me: Member, other: Member
     me.work()
     assert me.held == set(TENANTS)
     assert all(process.outbox.states() == ["sent"] for process in me.processes.values())
+
+
+def test_offer_waits_for_what_is_claimed_ahead(me: Member, other: Member) -> None:
+    """A batch that the publisher has not been given yet goes out first; then the lease goes."""
+    for process in me.processes.values():
+        process.plan(*range(120))
+    me.clock.advance(0.6)
+    for process in me.processes.values():
+        while "claimed" not in process.outbox.states():
+            process.seat.step(process.publisher)
+        assert len(process.sent()) < len(process.outbox.states())
+    me.turn()
+    assert len(me.held) == 2
+    assert all(set(process.outbox.states()) == {"sent"} for process in me.processes.values())
+
+
+def test_offer_of_an_earlier_term_is_none(me: Member) -> None:
+    """The lease was taken and won again meanwhile."""
+    seat = me.processes["acme"].seat
+    seat.offer(0, lambda term: pytest.fail(f"{term} is given away"))
+    me.work()
+    assert me.held == set(TENANTS)
+
+
+def test_term_that_is_being_given_away_ends_as_handed_over(
+    me: Member, other: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the standby reads before its seat has heard."""
+    hand_over = me.leases.hand_over
+
+    def hand_over_and_look(**names: Any) -> bool:
+        given = hand_over(**names)
+        me.standby.poll()
+        return given
+
+    monkeypatch.setattr(me.leases, "hand_over", hand_over_and_look)
+    me.turn()
+    assert me.endings() == [EndReason.HANDED_OVER] * 2
+
+
+def test_term_ends_once(me: Member, other: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper hears of it before the reply to the hand-over is there."""
+    hand_over = me.leases.hand_over
+
+    def hand_over_and_renew(*, tenant_key: str, epoch: int, **names: Any) -> bool:
+        given = hand_over(tenant_key=tenant_key, epoch=epoch, **names)
+        me.processes[tenant_key].seat.denied(epoch)
+        return given
+
+    monkeypatch.setattr(me.leases, "hand_over", hand_over_and_renew)
+    me.turn()
+    assert me.endings() == [EndReason.DENIED] * 2
+    assert len(me.held) == 2
 
 
 def test_request_to_hand_over_comes_before_an_offer(me: Member, other: Member) -> None:
