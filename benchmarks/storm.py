@@ -132,7 +132,8 @@ def main() -> int:
     empty()
     rate = options.jobs / result["last_late_s"]
     ratio = rate / statistics.mean(bare_rates)
-    figures = {"jobs": options.jobs, "bare_rates": [round(each) for each in bare_rates], "rate": round(rate)}
+    before, after = map(round, bare_rates)
+    figures = {"jobs": options.jobs, "bare_rate_before": before, "bare_rate_after": after, "rate": round(rate)}
     sys.stdout.write(json.dumps(figures | {"ratio": round(ratio, 2)} | result) + "\n")
     if profile is not None:
         profile.disable()

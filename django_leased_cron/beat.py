@@ -1,8 +1,8 @@
 """The drop-in: ``celery -A proj beat -S django_leased_cron.beat:LeasedScheduler``, on as many machines as you like.
 
 The same lease and the same engine as ``manage.py run_leased_scheduler``, for people who only want to change ``-S``.
-Beat's own loop has nothing to schedule: it ticks, so that Celery's health checks get an answer, while the threads of
-the supervisor work. It is stopped as any beat is, and then hands over.
+Beat's own loop has nothing to schedule: it ticks while the threads of the supervisor work. It is stopped as any beat
+is, and then hands over.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ DATABASES = {
 
 LEASED_CRON = json.loads(os.environ.get("EXAMPLE_LEASED_CRON", "{}"))
 
-CELERY_BROKER_URL = os.environ.get("EXAMPLE_BROKER_URL", "filesystem://")
+CELERY_BROKER_URL = os.environ.get("EXAMPLE_BROKER_URL", "filesystem://localhost")
 CELERY_TASK_DEFAULT_QUEUE = os.environ.get("EXAMPLE_QUEUE", "celery")
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TIMEZONE = TIME_ZONE

@@ -44,3 +44,20 @@ def test_page_of_the_project_stays() -> None:
     site.register(PeriodicTask, PeriodicTaskAdmin)
     extend_job_pages(site)
     assert type(site.get_model_admin(PeriodicTask)) is JobAdmin
+
+
+def test_project_that_forgot_celery_beats_app_is_told_so() -> None:
+    """By the system check: no import of the admin pages fails before it."""
+    script = """
+import django
+from django.conf import settings
+from django.core.management import call_command
+from tests import settings as tests
+named = {name: getattr(tests, name) for name in dir(tests) if name.isupper()}
+apps = [app for app in tests.INSTALLED_APPS if app != "django_celery_beat"]
+settings.configure(**named | {"INSTALLED_APPS": apps})
+django.setup()
+call_command("check")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "(leased_cron.E002) django_celery_beat is not installed." in done.stderr

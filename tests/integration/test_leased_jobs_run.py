@@ -80,7 +80,7 @@ def test_nobody_to_run_it_is_a_warning(alias: str) -> None:
     process = {"host": "web-1", "pid": 7, "version": "1", "started_at_ms": NOW_MS, "last_seen_at_ms": NOW_MS}
     SchedulerProcess.objects.using(alias).create(holder_id="web-1-7-cafe0123", **process)
     errors = io.StringIO()
-    assert "1 requested. The holder of the lease sends what is requested at its next poll." in run(
+    assert "1 requested. Whoever holds the lease sends what is requested at its next poll." in run(
         "run", "report", errors=errors
     )
     assert errors.getvalue() == ""

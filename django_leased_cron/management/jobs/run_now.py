@@ -28,7 +28,7 @@ def _run(tenants: Sequence[Tenant], options: Options) -> Answer:
     runs = [run for tenant, jobs in chosen.items() for run in request_runs(tenant, jobs.values())]
     output = present(runs, options, headers=_HEADERS, describe=_describe, empty="The jobs are gone.")
     if runs and not options["json"]:
-        output += f"\n\n{len(runs)} requested. The holder of the lease sends what is requested at its next poll."
+        output += f"\n\n{len(runs)} requested. Whoever holds the lease sends what is requested at its next poll."
     return Answer(
         output=output,
         warnings=_find_warnings(list(chosen)),
