@@ -55,18 +55,24 @@ class Planning:
         goes_on_from_last_run: the tenant was never scheduled by this app before. Only then does a new plan start from
             the job's ``last_run_at``, so that a move from ``DatabaseScheduler`` neither repeats nor loses a firing;
             for a job that it has not run yet, from the latest run of any.
+        seen_within_ms: how long it may take until somebody sees a job that was saved.
     """
 
     storage_zone: tzinfo
     goes_on_from_last_run: bool
     solar_calculator: SolarCalculator | None = None
+    seen_within_ms: int = 0
 
     def parse(self, inputs: str) -> JobSchedule:
         """Parse planning inputs; ``MalformedJobError`` where they cannot be planned."""
         return parse_planned(inputs, self.storage_zone, self.solar_calculator)
 
-    def plan(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
-        """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past."""
+    def plan(self, change: ChangedJob, *, now_ms: int, looked_at_ms: int | None = None) -> PlanWrite:
+        """Return the plan that fits the row. Enabling or editing a job plans from now: nothing fires for the past.
+
+        Args:
+            looked_at_ms: when this term looked last, and the change was not there; ``None``: it is its first look.
+        """
         match change.kind:
             case ChangeKind.DELETED:
                 write = _write(change, because=SkipReason.DELETED, delete=True)
@@ -79,7 +85,7 @@ class Planning:
             case (
                 ChangeKind.NEW | ChangeKind.EDITED | ChangeKind.RUN_BY_OTHER | ChangeKind.FLAGGED | ChangeKind.FINISHED
             ):
-                write = self._plan_from_row(change, now_ms=now_ms)
+                write = self._plan_from_row(change, now_ms=now_ms, looked_at_ms=looked_at_ms)
             case _:
                 assert_never(change.kind)
         return self._account_for_replaced(write, now_ms=now_ms)
@@ -95,15 +101,15 @@ class Planning:
             return write
         return replace(write, replaced_slots=slots, replaced_last_due_at_ms=last_ms)
 
-    def _plan_from_row(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
+    def _plan_from_row(self, change: ChangedJob, *, now_ms: int, looked_at_ms: int | None) -> PlanWrite:
         try:
-            return self._plan_well_formed(change, now_ms=now_ms)
+            return self._plan_well_formed(change, now_ms=now_ms, looked_at_ms=looked_at_ms)
         except MalformedJobError as exc:
             return flag(change, exc)
         except Exception as exc:  # noqa: BLE001 - whatever this row does to our arithmetic, it harms only itself (I8)
             return flag(change, MalformedJobError.from_unexpected(exc))
 
-    def _plan_well_formed(self, change: ChangedJob, *, now_ms: int) -> PlanWrite:
+    def _plan_well_formed(self, change: ChangedJob, *, now_ms: int, looked_at_ms: int | None) -> PlanWrite:
         schedule = self.parse(change.inputs)
         check_message(args=change.args, kwargs=change.kwargs, headers=change.headers)
         last_run_at_ms = self._read_instant("last_run_at", change.last_run_at)
@@ -114,12 +120,20 @@ class Planning:
             change,
             because=SkipReason.RESCHEDULED,
             inputs=change.inputs,
-            next_due_at_ms=self._find_next(change, schedule, last_run_at_ms=last_run_at_ms, now_ms=now_ms),
+            next_due_at_ms=self._find_next(
+                change, schedule, last_run_at_ms=last_run_at_ms, now_ms=now_ms, looked_at_ms=looked_at_ms
+            ),
             known_run_at_ms=known_run_at_ms,
         )
 
     def _find_next(
-        self, change: ChangedJob, schedule: JobSchedule, *, last_run_at_ms: int | None, now_ms: int
+        self,
+        change: ChangedJob,
+        schedule: JobSchedule,
+        *,
+        last_run_at_ms: int | None,
+        now_ms: int,
+        looked_at_ms: int | None,
     ) -> int | None:
         if change.kind in (ChangeKind.NEW, ChangeKind.RUN_BY_OTHER):
             if schedule.one_off and change.total_run_count > 0:
@@ -134,7 +148,23 @@ class Planning:
             and self._keeps_slot(change, schedule)
         ):
             return change.next_due_at_ms
-        return first_due(schedule, now_ms=now_ms, anchor_ms=None)
+        beginning_ms = self._find_beginning(change, now_ms=now_ms, looked_at_ms=looked_at_ms)
+        return first_due(schedule, now_ms=beginning_ms, anchor_ms=None)
+
+    def _find_beginning(self, change: ChangedJob, *, now_ms: int, looked_at_ms: int | None) -> int:
+        """Return since when a job is to be scheduled: a new one since it was saved, as if it had been seen at once.
+
+        A job saved shortly before it is due must not miss that because its holder has just died, or was about to look.
+        Only for so long as a failover may take: an older time, or one of a host whose clock is ahead, says nothing.
+        """
+        was_ever_planned = change.planned_inputs or change.last_run_at or change.total_run_count
+        if change.kind is not ChangeKind.NEW or was_ever_planned:
+            return now_ms
+        saved_at_ms = self._read_instant("date_changed", change.date_changed)
+        if saved_at_ms is None or not now_ms - self.seen_within_ms <= saved_at_ms <= now_ms:
+            return now_ms
+        # Saved disabled and enabled later by a way that leaves the time alone, say: it was not there at the last look.
+        return saved_at_ms if looked_at_ms is None else min(max(saved_at_ms, looked_at_ms), now_ms)
 
     def _find_start(self, change: ChangedJob, *, last_run_at_ms: int | None, now_ms: int) -> _Start | None:
         """Return where another scheduler left a job; ``None``: nowhere, it starts from now."""

@@ -36,6 +36,7 @@ _COLUMNS: Final = {
     "task": "p.task",
     "jitter_s": "COALESCE(jp.jitter_s, 0)",
     "next_due_at_ms": "s.next_due_at_ms",
+    "last_due_at_ms": "s.last_due_at_ms",
     "error": "COALESCE(s.error, '')",
 }
 
@@ -52,6 +53,7 @@ class JobPlan:
     jitter_s: int
     schedule: JobSchedule | None
     next_due_at_ms: int | None
+    has_been_due: bool = False
     is_planned: bool
     """A scheduler has planned it; else the next due time is what it would plan now."""
     error: str
@@ -89,6 +91,7 @@ def read_plans(tenant: Tenant, *, job_ids: Collection[int] | None = None) -> Ten
             storage_zone=read.storage_zone,
             goes_on_from_last_run=_was_never_scheduled(pool, tenant.key),
             solar_calculator=build_solar_calculator(),
+            seen_within_ms=get_settings().timing.missed_after_ms,
         )
         fresh = _plan_changes(pool, planning, now_ms=read.now_ms)
     return TenantPlans(
@@ -175,6 +178,7 @@ def _assess(row: JobRow, fresh: PlanWrite | None, planning: Planning) -> JobPlan
         jitter_s=columns["jitter_s"],
         schedule=schedule,
         next_due_at_ms=None if error else fresh.next_due_at_ms if fresh else columns["next_due_at_ms"],
+        has_been_due=columns["last_due_at_ms"] is not None,
         is_planned=fresh is None,
         error=error,
     )
@@ -183,7 +187,7 @@ def _assess(row: JobRow, fresh: PlanWrite | None, planning: Planning) -> JobPlan
 def _find_reason(plan: JobPlan) -> str:
     if plan.error:
         return plan.error
-    if plan.is_planned and plan.schedule is not None and plan.schedule.one_off:
+    if plan.is_planned and plan.has_been_due and plan.schedule is not None and plan.schedule.one_off:
         return "it is a one-off and has had its run"
     return "its schedule has no later time"
 

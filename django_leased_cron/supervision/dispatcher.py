@@ -59,6 +59,7 @@ class TermDispatcher:
                 storage_zone=context.rules.storage_zone,
                 goes_on_from_last_run=term.epoch == 1,
                 solar_calculator=context.rules.solar_calculator,
+                seen_within_ms=context.rules.missed_after_ms,
             ),
             poll_interval_s=context.timing.poll_interval_s,
             looks_unasked=not context.edits_are_announced,

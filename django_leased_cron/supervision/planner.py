@@ -69,6 +69,8 @@ class Planner:
         self._clock = clock
         self._emit = emit
         self._after_job_id = 0
+        self._began_at_ms = 0
+        self._looked_at_ms: int | None = None
         self._pass_took_s = 0.0
         self._flags: dict[int, PlanWrite] = {}
         self._edits_are_noted = False
@@ -112,6 +114,7 @@ class Planner:
         if passes:
             self._pass_due_at = retry_at
         if self._after_job_id == 0:
+            self._began_at_ms = now_ms
             # Before rows or notes are read: what is edited from now on is noted, or it is not.
             self._edits_are_noted = self._outbox.has_edit_triggers()
             if not self._edits_are_noted and not passes:
@@ -140,12 +143,14 @@ class Planner:
             if notes.everything:
                 self.hurry()
             self._outbox.forget_notes(notes.note_ids)
+        else:
+            self._looked_at_ms = self._began_at_ms
         return [JobRun(job_id=change.job_id, runs=0, last_run_at_ms=now_ms, finished=True) for change in finished]
 
     def _plan(self, changes: Sequence[ChangedJob], *, now_ms: int) -> list[PlanWrite]:
         writes = []
         for change in changes:
-            write = self._planning.plan(change, now_ms=now_ms)
+            write = self._planning.plan(change, now_ms=now_ms, looked_at_ms=self._looked_at_ms)
             # Marked for the same reason as before: neither written nor told again.
             if change.kind is not ChangeKind.FLAGGED or write.error != change.error:
                 writes.append(write)
@@ -171,6 +176,7 @@ class Planner:
             self._pass_due_at = at
             return
         self._is_first_pass = False
+        self._looked_at_ms = self._began_at_ms
         # And if it was that of a tenant's first term: a job that appears from now on fires for nothing past.
         self._planning = replace(self._planning, goes_on_from_last_run=False)
         self._pass_due_at = later(at, self._find_pause_s(self._pass_took_s))

@@ -157,6 +157,8 @@ def test_job_that_never_comes_due_has_one_line_that_says_why(alias: str) -> None
     create_job(alias, "past", clocked=past, one_off=True)
     ran = create_job(alias, "ran", crontab_id=daily.pk, one_off=True)
     plan(alias, ran, next_due_at_ms=None, last_due_at_ms=NOW_MS)
+    missed = create_job(alias, "saved after its time", clocked=past, one_off=True)
+    plan(alias, missed, next_due_at_ms=None)
     unknown_here = create_job(alias, "unknown here", crontab_id=create_crontab(alias, timezone="Mars/Olympus").pk)
     plan(alias, unknown_here, next_due_at_ms=NOW_MS + HOUR)
     lines = read("next")
@@ -167,6 +169,7 @@ def test_job_that_never_comes_due_has_one_line_that_says_why(alias: str) -> None
         "malformed": "never: crontab_hour '25': '25' is no number or name in range; numbers here are 0 to 23",
         "past": "never: its schedule has no later time",
         "ran": "never: it is a one-off and has had its run",
+        "saved after its time": "never: its schedule has no later time",
         "unknown here": "never: crontab_timezone 'Mars/Olympus': no such time zone on this machine",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 from unittest.mock import Mock
@@ -100,6 +101,45 @@ def test_last_run_is_read_in_the_zone_of_the_database() -> None:
     shanghai = Planning(storage_zone=ZoneInfo("Asia/Shanghai"), goes_on_from_last_run=True)
     write = plan(change(ChangeKind.NEW, HOURLY, last_run_at="2026-06-01 19:30:00"), shanghai)
     assert write.next_due_at_ms == NOON + 30 * MINUTE
+
+
+SEES_LATE = replace(LATER_TERM, seen_within_ms=30 * SECOND)
+SAVED = {"date_changed": "2026-06-01 11:59:40.000000"}
+AT_NOON = planning_inputs(clocked_id="1", clocked_time="2026-06-01 11:59:50")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "due_at_ms"),
+    [(AT_NOON, NOON - 10 * SECOND), (daily_at(12), NOON), (every(15), NOON - 5 * SECOND)],
+    ids=["clocked", "crontab", "interval"],
+)
+def test_job_saved_just_before_it_is_due_does_not_miss_that(inputs: str, due_at_ms: int) -> None:
+    """Its holder died at that moment, and nobody sees the job for twenty seconds."""
+    assert plan(change(ChangeKind.NEW, inputs, **SAVED), SEES_LATE).next_due_at_ms == due_at_ms
+
+
+def test_job_that_was_not_there_at_the_last_look_begins_after_that() -> None:
+    """Saved disabled, and enabled by an update that leaves the time alone: nothing fires for what came before."""
+    write = SEES_LATE.plan(change(ChangeKind.NEW, every(5), **SAVED), now_ms=NOON, looked_at_ms=NOON - SECOND)
+    assert write.next_due_at_ms == NOON + 4 * SECOND
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"date_changed": "2026-06-01 11:59:29"},
+        {"date_changed": "2026-06-01 12:00:01"},
+        {"date_changed": "infinity"},
+        {"date_changed": None},
+        {**SAVED, "planned_inputs": HOURLY},
+        {**SAVED, "total_run_count": 1},
+        {**SAVED, "last_run_at": "2026-05-31 10:00:00"},
+    ],
+    ids=["long ago", "in the future", "unreadable", "unknown", "planned before", "counted", "ran before"],
+)
+def test_other_new_plan_begins_now(columns: dict[str, Any]) -> None:
+    """Nothing fires for the past: a host whose clock is wrong says nothing, nor the save of a job that had its plan."""
+    assert plan(change(ChangeKind.NEW, AT_NOON, **columns), SEES_LATE).next_due_at_ms is None
 
 
 def test_job_that_never_ran_is_known_to_have_been_looked_at_now() -> None:

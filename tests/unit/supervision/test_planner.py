@@ -21,12 +21,12 @@ POLL_S = TIMING.poll_interval_s
 MANY_JOBS = 20_000
 
 
-def start(process: Process, *, first_term: bool = False) -> Planner:
+def start(process: Process, *, first_term: bool = False, planning: Planning | None = None) -> Planner:
     term = TermKey(tenant_key=TENANT, holder_id=process.holder_id, epoch=process.take_over())
     return Planner(
         process.outbox,
         term=term,
-        planning=Planning(storage_zone=UTC, goes_on_from_last_run=first_term),
+        planning=planning or Planning(storage_zone=UTC, goes_on_from_last_run=first_term),
         poll_interval_s=POLL_S,
         clock=process.clock,
         emit=process.events.append,
@@ -339,3 +339,18 @@ def test_pass_for_lost_triggers_that_failed_is_due_at_the_next_poll(process: Pro
     with pytest.raises(DatabaseUnavailableError):
         run(planner, process)
     assert wait_s(planner, process) == pytest.approx(POLL_S)
+
+
+def test_new_job_begins_when_it_was_saved_but_not_before_the_last_look(process: Process) -> None:
+    """Seen by the first look of a term, it may have waited for a holder; later, it was not there before."""
+    planning = Planning(storage_zone=UTC, goes_on_from_last_run=False, seen_within_ms=30_000)
+    planner = start(process, planning=planning)
+    saved_at = datetime.fromtimestamp(process.now_ms / 1000 - 20, UTC).replace(tzinfo=None).isoformat(" ")
+    process.outbox.changes = [changed(7, date_changed=saved_at)]
+    run(planner, process)
+    assert process.outbox.plans[7].next_due_at_ms == process.now_ms - 20_000 + 3_600_000
+    looked_at_ms = process.now_ms
+    process.clock.advance(wait_s(planner, process))
+    process.outbox.changes = [changed(8, date_changed=saved_at)]
+    run(planner, process)
+    assert process.outbox.plans[8].next_due_at_ms == looked_at_ms + 3_600_000
