@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from datetime import tzinfo
 from typing import Any, Final
 
 from django_leased_cron.core.occurrence import format_instant
 from django_leased_cron.core.outbox import ClaimedOccurrence, JobMessage
-from django_leased_cron.core.planning_inputs import SEPARATOR
 from django_leased_cron.core.publication import Publication
 from django_leased_cron.core.schedule import parse_instant
 from django_leased_cron.exceptions import MalformedJobError
@@ -27,13 +25,6 @@ def check_message(*, args: str, kwargs: str, headers: str) -> None:
     _decode("args", args, list)
     _decode("kwargs", kwargs, dict)
     _decode_headers(headers)
-
-
-def digest_message(message: JobMessage) -> str:
-    """Return what the database's digest expression returns for the same row."""
-    # str(), because SQLite stores any type in any column.
-    text = SEPARATOR.join(str(column) for column in (message.args, message.kwargs, message.headers))
-    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def build_publication(

@@ -135,6 +135,9 @@ class JobMessage:
     priority: int | None
     expires: str | None
     expire_seconds: int | None
+    digest: str
+    """As the planner reads it of the same row: what it is to find changed before it plans a job anew that is flagged
+    for its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

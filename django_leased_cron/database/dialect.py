@@ -103,7 +103,9 @@ class Dialect(Protocol):
         """Return a comparison that sees every difference, of case and of trailing blanks too."""
         ...
 
-    def md5(self, expression: str) -> str: ...
+    def md5(self, expression: str) -> str:
+        """Return a digest of a text expression, to be compared with this vendor's only; never fails."""
+        ...
 
     def instant_ms(self, column: str) -> str:
         """Return a date-time column, read as UTC, as milliseconds; NULL where it is no such instant."""

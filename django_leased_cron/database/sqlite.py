@@ -91,7 +91,9 @@ class SQLiteDialect:
         return f"{left} <> {right}"
 
     def md5(self, expression: str) -> str:
-        return f"MD5({expression})"  # a function that Django adds to every SQLite connection
+        # Django adds MD5 to every SQLite connection, in Python, which text that is not UTF-8 cannot be handed to: one
+        # row with such would fail the statement for all (I8).
+        return f"MD5(hex(CAST({expression} AS BLOB)))"
 
     def instant_ms(self, column: str) -> str:
         return f"CAST(strftime('%%s', CAST({column} AS TEXT)) AS INTEGER) * 1000"

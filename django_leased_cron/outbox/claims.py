@@ -32,7 +32,13 @@ from django_leased_cron.database.tables import JOB, JOB_POLICY, OCCURRENCE, STAT
 from django_leased_cron.exceptions import CommitOutcomeUnknownError, DatabaseClockError, StoreError
 from django_leased_cron.outbox.adoptions import AdoptionStatements
 from django_leased_cron.outbox.guard import LeaseGuard
-from django_leased_cron.outbox.job_rows import SCHEDULE_JOINS, later_known_run, planning_inputs, run_by_other
+from django_leased_cron.outbox.job_rows import (
+    SCHEDULE_JOINS,
+    later_known_run,
+    message_digest,
+    planning_inputs,
+    run_by_other,
+)
 from django_leased_cron.outbox.row_locks import RowLocks
 from django_leased_cron.outbox.rows import claimed_row, encode_rows, insert_occurrences, skipped_row
 
@@ -109,7 +115,7 @@ class ClaimTransaction:
         # After COMMIT. A row of this epoch that is not in hand is new: its claim time is this transaction's.
         self._read_claimed = f"""SELECT o.id, o.epoch, o.attempt, o.job_id, o.due_at_ms, o.task_id, o.delivery,
             o.claimed_at_ms, p.id, p.name, p.task, p.args, p.kwargs, p.headers, p.queue, p.exchange, p.routing_key,
-            p.priority, {dialect.instant_text("p.expires")}, p.expire_seconds
+            p.priority, {dialect.instant_text("p.expires")}, p.expire_seconds, {message_digest(dialect)}
             FROM {OCCURRENCE} AS o LEFT JOIN {JOB} AS p ON p.id = o.job_id
             WHERE o.state = 'claimed' AND o.epoch = %(epoch)s AND o.claimed_at_ms = %(now_ms)s
             ORDER BY o.due_at_ms, o.id"""

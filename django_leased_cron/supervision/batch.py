@@ -9,7 +9,7 @@ from typing import assert_never
 from django_leased_cron.core.claiming import ClaimRules
 from django_leased_cron.core.clock import BootTime
 from django_leased_cron.core.database_clock import DatabaseClockEstimate
-from django_leased_cron.core.message import build_publication, digest_message
+from django_leased_cron.core.message import build_publication
 from django_leased_cron.core.occurrence import SkipReason
 from django_leased_cron.core.outbox import (
     ClaimedOccurrence,
@@ -118,14 +118,14 @@ class Batch:
     def _fail(self, occurrence: ClaimedOccurrence, message: JobMessage, error: MalformedJobError) -> None:
         self._settle(occurrence, Outcome.FAILED, str(error))
         self.failed += 1
-        self.malformed.append((occurrence.job_id, error, digest_message(message)))
+        self.malformed.append((occurrence.job_id, error, message.digest))
 
     def _give_up(self, occurrence: ClaimedOccurrence, reason: str) -> None:
         """Settle a message on which the broker ends the connection again and again, and un-plan its job."""
         error = MalformedJobError("message", None, f"the broker ends the connection on it ({reason})")
         self._settle(occurrence, Outcome.UNCERTAIN, str(error))
         if occurrence.message is not None:
-            self.malformed.append((occurrence.job_id, error, digest_message(occurrence.message)))
+            self.malformed.append((occurrence.job_id, error, occurrence.message.digest))
 
     def _accept(self, occurrence: ClaimedOccurrence, at: BootTime) -> None:
         at_ms = self._estimate.now_ms(at)

@@ -9,6 +9,7 @@ from django.db import connections
 
 from django_leased_cron.core.database_clock import DatabaseClockEstimate
 from django_leased_cron.core.outbox import Outcome, Settlement
+from django_leased_cron.models import JobState
 from django_leased_cron.supervision.batch import Batch
 from django_leased_cron.supervision.hand import Hand
 from tests.integration.scheduling_bench import NOW_MS, SchedulingBench
@@ -59,6 +60,35 @@ def test_value_of_a_wrong_type_harms_only_its_job(bench: SchedulingBench, assign
     batch = Batch(reply, hand=Hand(), estimate=estimate, rules=bench.rules)
     publications = batch.build_publications()
     assert good.pk in {publication.headers["leased_cron"]["job_id"] for publication in publications}
+
+
+@pytest.mark.parametrize("column", ["args", "kwargs", "headers"])
+def test_new_job_with_text_that_is_not_utf_8_is_flagged_alone(bench: SchedulingBench, column: str) -> None:
+    """SQLite hands no such text to a function in Python, and fails the statement over all rows."""
+    if bench.alias != "sqlite":
+        return
+    bad, good = bench.every(60), bench.every(60)
+    execute(bench, f"UPDATE django_celery_beat_periodictask SET {column} = CAST(X'FFFE' AS TEXT) WHERE id = %s", bad.pk)
+    bench.plan()
+    bench.plan(NOW_MS + 1, with_flagged=True)
+    assert column in bench.state(bad).error
+    assert bench.state(good).next_due_at_ms == DUE_MS
+
+
+def test_job_flagged_for_its_message_stays_flagged_until_that_is_edited(bench: SchedulingBench) -> None:
+    """The claim and the planner read one digest: of two that differed, the job would be planned and fail for ever."""
+    job = bench.every(60, args='["\u00fc"]', kwargs='{"a": 1}')
+    bench.plan()
+    (claimed,) = bench.claim(DUE_MS).claimed
+    assert claimed.message is not None
+    JobState.objects.using(bench.alias).filter(job_id=job.pk).update(
+        error="the broker refuses it", message_digest=claimed.message.digest, next_due_at_ms=None, fire_at_ms=None
+    )
+    bench.plan(DUE_MS)
+    assert bench.state(job).error == "the broker refuses it"
+    bench.edit(job, kwargs='{"a": 2}')
+    bench.plan(DUE_MS)
+    assert bench.state(job).error == ""
 
 
 @pytest.mark.parametrize("header", ["id", "task"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from datetime import UTC, tzinfo
 from typing import Any
@@ -10,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from django_leased_cron.core.message import build_publication, check_message, digest_message
+from django_leased_cron.core.message import build_publication, check_message
 from django_leased_cron.core.outbox import JobMessage, UnconfirmedClaim
 from django_leased_cron.core.publication import Publication
 from django_leased_cron.exceptions import MalformedJobError
@@ -133,13 +132,6 @@ def test_reason_does_not_repeat_what_the_row_holds(column: str) -> None:
     with pytest.raises(MalformedJobError) as caught:
         check_message(**texts)
     assert "hunter2" not in str(caught.value)
-
-
-def test_digest_is_the_md5_of_the_joined_columns() -> None:
-    """As the database computes it, whatever the JSON says."""
-    row = message(args='["ü"]', kwargs="not JSON", headers="")
-    text = '["ü"]\x1fnot JSON\x1f'
-    assert digest_message(row) == hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def test_headers_of_one_publication_are_not_those_of_the_next() -> None:

@@ -7,7 +7,7 @@ from unittest.mock import DEFAULT, Mock
 import pytest
 
 from django_leased_cron.core.events import BatchDispatched, JobFlagged
-from django_leased_cron.core.message import build_publication, digest_message
+from django_leased_cron.core.message import build_publication
 from django_leased_cron.core.occurrence import OccurrenceState, SkipReason
 from django_leased_cron.exceptions import DatabaseUnavailableError
 from tests.unit.core.job_rows import daily_at, message
@@ -30,7 +30,7 @@ def test_malformed_message_fails_its_occurrence_and_flags_its_job(process: Proce
     assert (flagged.job_id, flagged.error) == (2, process.outbox.occurrences[2].reason)
     [write] = process.outbox.written
     assert (write.inputs, write.next_due_at_ms, write.replaced_because) == (HOURLY, None, SkipReason.MALFORMED)
-    assert write.message_digest == digest_message(message(args="{}"))
+    assert write.message_digest == message().digest
     [dispatched] = process.events.of(BatchDispatched)
     assert (dispatched.sent, dispatched.failed, dispatched.unsent) == (2, 1, 0)
     process.clock.advance(3600)
