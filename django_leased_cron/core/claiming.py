@@ -100,6 +100,5 @@ class ClaimRules:
             next_fire_at_ms=(
                 None if next_due_at_ms is None else jittered(next_due_at_ms, job_id=job.job_id, jitter_s=job.jitter_s)
             ),
-            finishes=schedule.one_off and next_due_at_ms is None and bool(reckoning.fires),
         )
         return advance, reckoning.walked

@@ -81,8 +81,6 @@ class Advance:
     delivery: str
     next_due_at_ms: int | None
     next_fire_at_ms: int | None
-    finishes: bool
-    """A one-off that has its run with these fires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +149,8 @@ class ClaimedOccurrence:
     at_most_once: bool
     claimed_at_ms: int
     message: JobMessage | None
+    finishes: bool
+    """A one-off that has nothing planned after this: once sent, fresh or adopted, it is to be switched off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,8 @@ class ClaimTransaction:
         # After COMMIT. A row of this epoch that is not in hand is new: its claim time is this transaction's.
         self._read_claimed = f"""SELECT o.id, o.epoch, o.attempt, o.job_id, o.due_at_ms, o.task_id, o.delivery,
             o.claimed_at_ms, p.id, p.name, p.task, p.args, p.kwargs, p.headers, p.queue, p.exchange, p.routing_key,
-            p.priority, {dialect.instant_text("p.expires")}, p.expire_seconds, {message_digest(dialect)}
+            p.priority, {dialect.instant_text("p.expires")}, p.expire_seconds, {message_digest(dialect)},
+            {_finishes(dialect)}
             FROM {OCCURRENCE} AS o LEFT JOIN {JOB} AS p ON p.id = o.job_id
             WHERE o.state = 'claimed' AND o.epoch = %(epoch)s AND o.claimed_at_ms = %(now_ms)s
             ORDER BY o.due_at_ms, o.id"""
@@ -233,6 +234,19 @@ def _examine(dialect: Dialect) -> str:
         WHERE {dialect.any_of("s.job_id", "job_ids")}"""
 
 
+def _finishes(dialect: Dialect) -> str:
+    """Return whether a claimed job is a one-off that has nothing planned after this.
+
+    Not one that was edited meanwhile: it is about to be planned anew, and must not be switched off before. The subquery
+    is for one-offs alone, so that nobody else's claim pays for the joins.
+    """
+    return f"""CASE WHEN p.one_off THEN (
+            SELECT COUNT(*) FROM {STATE} AS s {SCHEDULE_JOINS}
+            WHERE s.job_id = p.id AND s.next_due_at_ms IS NULL AND s.last_due_at_ms IS NOT NULL AND s.error = ''
+            AND NOT ({dialect.differs("s.inputs", planning_inputs(dialect))})
+        ) ELSE 0 END"""
+
+
 def _apply(
     decision: _Decision,
     advance: Advance,
@@ -289,7 +303,7 @@ def _name(claim: UnconfirmedClaim) -> tuple[int, int]:
 
 
 def _decode(row: tuple[Any, ...]) -> ClaimedOccurrence:
-    occurrence_id, epoch, attempt, job_id, due_at_ms, task_id, delivery, claimed_at_ms, found, *columns = row
+    occurrence_id, epoch, attempt, job_id, due_at_ms, task_id, delivery, claimed_at_ms, found, *columns, finishes = row
     return ClaimedOccurrence(
         claim=UnconfirmedClaim(occurrence_id=occurrence_id, epoch=epoch, attempt=attempt),
         job_id=job_id,
@@ -298,4 +312,5 @@ def _decode(row: tuple[Any, ...]) -> ClaimedOccurrence:
         at_most_once=delivery == "at_most_once",
         claimed_at_ms=claimed_at_ms,
         message=None if found is None else JobMessage(**dict(zip(JobMessage.__slots__, columns, strict=True))),
+        finishes=bool(finishes),
     )

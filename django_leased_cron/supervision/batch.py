@@ -13,7 +13,6 @@ from django_leased_cron.core.message import build_publication
 from django_leased_cron.core.occurrence import SkipReason
 from django_leased_cron.core.outbox import (
     ClaimedOccurrence,
-    ClaimOrder,
     ClaimReply,
     JobMessage,
     JobRun,
@@ -42,6 +41,7 @@ class Batch:
         self._rules = rules
         self._by_id = {occurrence.claim.occurrence_id: occurrence for occurrence in reply.claimed}
         self._runs: Counter[int] = Counter()
+        self._finished: set[int] = set()
         self.settlements: list[Settlement] = []
         self.malformed: list[tuple[int, MalformedJobError, str]] = []
         """Job id, what is wrong with its message, and the message's digest."""
@@ -87,11 +87,10 @@ class Batch:
             case _:
                 assert_never(result)
 
-    def build_runs(self, order: ClaimOrder) -> Sequence[JobRun]:
+    def build_runs(self) -> Sequence[JobRun]:
         """Return what django-celery-beat's rows are to be told of the accepted ones."""
-        finished = {advance.job_id for advance in order.advances if advance.finishes}
         return [
-            JobRun(job_id=job_id, runs=runs, last_run_at_ms=self._reply.now_ms, finished=job_id in finished)
+            JobRun(job_id=job_id, runs=runs, last_run_at_ms=self._reply.now_ms, finished=job_id in self._finished)
             for job_id, runs in self._runs.items()
         ]
 
@@ -132,6 +131,8 @@ class Batch:
         self._hand.note_accepted(occurrence.claim.occurrence_id)
         self._settle(occurrence, Outcome.SENT, at_ms=at_ms)
         self._runs[occurrence.job_id] += 1
+        if occurrence.finishes:
+            self._finished.add(occurrence.job_id)
         self.sent += 1
         self.worst_lateness_ms = max(self.worst_lateness_ms, at_ms - occurrence.due_at_ms)
 

@@ -256,7 +256,7 @@ class TermDispatcher:
                 self._turned()
         finally:
             # Whatever went wrong with the others: what the broker accepted is to be confirmed, not published again.
-            context.confirmer.add(self._term, batch.settlements, batch.build_runs(claimed.order))
+            context.confirmer.add(self._term, batch.settlements, batch.build_runs())
         self._sizer.measure(batch.sent, seconds=context.clock.boot_time() - started_at)
         self._note_broker(batch)
         context.emit(

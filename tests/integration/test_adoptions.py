@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django.db import transaction
 
 from django_leased_cron.core.outbox import Adoption, ClaimedOccurrence, JobRun, Outcome, UnconfirmedClaim
@@ -35,6 +37,28 @@ def test_adopted_claim_is_the_adopters_with_the_next_attempt(bench: SchedulingBe
     assert new.claim == UnconfirmedClaim(occurrence_id=old.claim.occurrence_id, epoch=2, attempt=2)
     assert (new.task_id, new.due_at_ms) == (old.task_id, old.due_at_ms)
     assert new.message is not None
+
+
+def test_adopted_one_off_is_known_to_be_finished_by_its_run(bench: SchedulingBench) -> None:
+    """The adopter has not seen its plan; a job with more to come is not finished."""
+    once, often = bench.every(60, one_off=True), bench.every(60)
+    bench.plan()
+    old = bench.claim(DUE_MS).claimed
+    bench.hold_lease(epoch=2)
+    new = bench.claim(LATER_MS, epoch=2, adoptions=adopt(*old)).claimed
+    for claimed in (old, new):
+        assert {each.job_id: each.finishes for each in claimed} == {once.pk: True, often.pk: False}
+
+
+def test_adopted_one_off_that_was_given_another_time_is_not_finished(bench: SchedulingBench) -> None:
+    """It is about to be planned anew: switched off for its first run, it would not have its second."""
+    once = bench.every(60, one_off=True)
+    bench.plan()
+    old = bench.claim(DUE_MS).claimed
+    bench.edit(once, start_time=datetime(2027, 2, 1, tzinfo=UTC))
+    bench.hold_lease(epoch=2)
+    (new,) = bench.claim(LATER_MS, epoch=2, adoptions=adopt(*old)).claimed
+    assert not new.finishes
 
 
 def test_adoption_that_waited_for_a_row_does_not_undo_what_happened_to_it(bench: SchedulingBench) -> None:

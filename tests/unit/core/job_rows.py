@@ -49,5 +49,6 @@ def claimed(job_message: JobMessage | None, *, due_at_ms: int, **columns: Any) -
         "task_id": "task-70",
         "at_most_once": False,
         "claimed_at_ms": due_at_ms,
+        "finishes": False,
     }
     return ClaimedOccurrence(due_at_ms=due_at_ms, message=job_message, **values | columns)

@@ -51,7 +51,6 @@ def test_due_job_fires_under_its_name_and_moves_on() -> None:
     assert fire.task_id == build_task_id(tenant_key="acme", job_id=7, due_at_ms=NOON - SECOND)
     assert (advance.inputs, advance.planned_due_at_ms) == (every(3600), NOON - SECOND)
     assert (advance.next_due_at_ms, advance.next_fire_at_ms) == (NOON - SECOND + HOUR, NOON - SECOND + HOUR)
-    assert not advance.finishes
 
 
 def test_job_is_due_at_the_very_millisecond() -> None:
@@ -145,17 +144,17 @@ def test_job_whose_jitter_is_not_over_waits() -> None:
     assert find(planned(1, due_at_ms=NOON - SECOND, fire_at_ms=NOON + 1, jitter_s=60)).advances == []
 
 
-def test_one_off_is_finished_by_its_run() -> None:
+def test_one_off_has_nothing_planned_after_its_run() -> None:
     """An interval's first slot is its only one."""
     [advance] = find(planned(1, inputs=every(3600, one_off="1"))).advances
-    assert (advance.finishes, advance.next_due_at_ms) == (True, None)
+    assert (len(advance.fires), advance.next_due_at_ms) == (1, None)
 
 
-def test_one_off_whose_slot_was_skipped_is_not_finished() -> None:
-    """It has had no run: nobody may switch it off for one."""
+def test_one_off_whose_slot_was_skipped_has_no_run() -> None:
+    """Nor anything planned after it."""
     clocked = planning_inputs(clocked_id="1", clocked_time="2026-06-01 12:00:00", one_off="1")
     [advance] = find(planned(1, inputs=clocked, catch_up="skip"), now_ms=NOON + HOUR).advances
-    assert (advance.fires, advance.finishes, advance.next_due_at_ms) == ([], False, None)
+    assert (advance.fires, advance.next_due_at_ms) == ([], None)
 
 
 def test_job_past_its_expiry_fires_nothing_more() -> None:

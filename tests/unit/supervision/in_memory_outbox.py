@@ -30,6 +30,7 @@ from django_leased_cron.core.outbox import (
     UnconfirmedClaim,
     Window,
 )
+from django_leased_cron.core.planning_inputs import PlanningInputs
 from django_leased_cron.testing import Acts, FakeClock, InMemoryLeaseStore
 from tests.unit.core.job_rows import message
 from tests.unit.supervision.outbox_rows import Job, Occurrence
@@ -287,6 +288,9 @@ class InMemoryOutbox:
             at_most_once=row.delivery == Delivery.AT_MOST_ONCE,
             claimed_at_ms=row.claimed_at_ms,
             message=None if job is None else job.message,
+            finishes=job is not None
+            and PlanningInputs.split(job.inputs)["one_off"] == "1"
+            and row.job_id not in self.plans,
         )
 
     def _write_plan(self, write: PlanWrite) -> None:

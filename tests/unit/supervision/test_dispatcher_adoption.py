@@ -8,6 +8,7 @@ from django_leased_cron.core.events import BatchDispatched
 from django_leased_cron.core.occurrence import OccurrenceState, SkipReason
 from django_leased_cron.core.outbox import ClaimOrder
 from django_leased_cron.core.publication import Accepted, NotStarted, Unknown
+from tests.unit.core.job_rows import every
 from tests.unit.supervision.process import TIMING, Process
 
 CLAIMED, SENT, UNCERTAIN = OccurrenceState.CLAIMED, OccurrenceState.SENT, OccurrenceState.UNCERTAIN
@@ -24,6 +25,22 @@ def leave_claims(process: Process, *job_ids: int) -> None:
 
 def adopted(order: ClaimOrder) -> list[int]:
     return [adoption.claim.occurrence_id for adoption in order.adoptions]
+
+
+@pytest.mark.parametrize("was_unknown", [False, True])
+def test_one_off_is_switched_off_when_a_later_attempt_sends_it(process: Process, *, was_unknown: bool) -> None:
+    """Whoever claimed it first: a predecessor, or this term itself, whose order of then is forgotten."""
+    process.plan(1, inputs=every(3600, one_off="1"))
+    if was_unknown:
+        process.publisher.answer(Unknown)
+        process.run(process.settle(), seconds=1)
+    else:
+        process.take_over()
+        del process.outbox.plans[1]
+        process.outbox.add(1, due_at_ms=process.now_ms)
+        process.run(process.settle(), seconds=TIMEOUT_S + 1)
+    assert process.outbox.occurrences[1].attempt == 2
+    assert [(run.job_id, run.finished) for run in process.outbox.runs] == [(1, True)]
 
 
 # A2: the term's own.
