@@ -46,10 +46,13 @@ def read_duration_or_none(key: str, value: object) -> float | Problem | None:
     return None if value is None else read_duration(key, value)
 
 
-def read_count(key: str, value: object) -> int | Problem:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        return Problem(key=key, message=f"{key} is {value!r}.", hint="Write a whole number from 1 on.")
-    return value
+def count_reader(*, most: int) -> Callable[[str, object], object]:
+    def read_count(key: str, value: object) -> int | Problem:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            return Problem(key=key, message=f"{key} is {value!r}.", hint=f"Write a whole number from 1 to {most}.")
+        return value
+
+    return read_count
 
 
 def read_port_or_none(key: str, value: object) -> int | Problem | None:

@@ -103,7 +103,9 @@ def test_each_problem_of_the_settings_is_a_message(settings: Settings) -> None:
     settings.LEASED_CRON = {"LEASE_TLL": 3, "BATCH_SIZE": 0}
     first, second = sorted(run(), key=lambda message: message.msg)
     assert (first.id, second.id) == ("leased_cron.E001", "leased_cron.E001")
-    assert str(first) == ("LEASED_CRON: (leased_cron.E001) BATCH_SIZE is 0.\n\tHINT: Write a whole number from 1 on.")
+    assert str(first) == (
+        "LEASED_CRON: (leased_cron.E001) BATCH_SIZE is 0.\n\tHINT: Write a whole number from 1 to 10000."
+    )
     assert second.hint == "Did you mean 'LEASE_TTL'?"
 
 
