@@ -101,8 +101,15 @@ class SupervisorBuilder:
         self._estimates: dict[str, DatabaseClockEstimate] = {}
 
     def build(self) -> Supervisor:
-        """Return the supervisor, its loops not yet started; touches no database but to ask a server's kind."""
+        """Return the supervisor, its loops not yet started; touches no database but to ask a server's kind.
+
+        Raises:
+            ConfigurationError: no message can be published with Celery's configuration.
+            ImportError: nor without a library or a task module that cannot be imported.
+        """
         settings = self._settings
+        # Before anything is opened, and though nobody may be listed yet: the first dispatch would be the first to say.
+        self._build_publisher().close()
         self._pool = DispatchPool(
             threads=settings.dispatch_threads, build_publisher=self._build_publisher, clock=self._clock
         )

@@ -196,6 +196,26 @@ class TestMemory(PublisherContract):
         bench.publisher.close()
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("foo://bar", "(No such transport: foo)"),
+        ("rediss2://bar", "Did you mean rediss?"),
+        ("no.such://:secret@bar", ""),
+        ("redis://:secret/more@bar/0", ""),
+    ],
+)
+def test_unknown_transport_is_a_configuration_error(url: str, said: str) -> None:
+    """One sentence that says what would be right, and no password."""
+    with pytest.raises(ConfigurationError) as raised:
+        build_publisher(build_app(url), SystemClock(), PUBLISH_TIMEOUT_S)
+    [problem] = raised.value.problems
+    assert "broker_url names no broker that Celery knows" in problem
+    assert "Write for example 'redis://" in problem
+    assert said in problem
+    assert "secret" not in problem
+
+
 def test_eager_mode_is_a_configuration_error() -> None:
     """Tasks would run inside the scheduler, where no deadline holds."""
     app = build_app("memory://", task_always_eager=True)
