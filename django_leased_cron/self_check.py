@@ -16,6 +16,7 @@ from django_leased_cron.code_schedule.mode import read_mode
 from django_leased_cron.conf import LeasedCronSettings
 from django_leased_cron.core.clock import SystemClock
 from django_leased_cron.exceptions import ConfigurationError
+from django_leased_cron.job_tools.transfer.beat_schedule import read_beat_schedule
 from django_leased_cron.publishing import build_publisher
 from django_leased_cron.tenants import Tenant, entered
 
@@ -78,12 +79,14 @@ def _find_unapplied(tenant: Tenant, recorder: MigrationRecorder, loader: Migrati
         yield f"Database {tenant.alias!r}: {len(missing)} unapplied migrations ({apps}). Run: {command}"
 
 
-def _find_sync_problems() -> Sequence[str]:
-    try:
-        read_mode(current_app)
-    except ConfigurationError as exc:
-        return exc.problems
-    return ()
+def _find_sync_problems() -> list[str]:
+    problems: list[str] = []
+    for read in (read_mode, read_beat_schedule):
+        try:
+            read(current_app)
+        except ConfigurationError as exc:
+            problems += exc.problems
+    return problems
 
 
 def _find_broker_problems(settings: LeasedCronSettings) -> list[str]:

@@ -12,7 +12,7 @@ from celery.backends.base import DisabledBackend
 from celery.exceptions import ImproperlyConfigured
 from celery.schedules import crontab
 
-from django_leased_cron.job_tools.transfer.beat_schedule import convert_beat_entry
+from django_leased_cron.job_tools.transfer.beat_schedule import convert_beat_entry, read_beat_schedule
 from django_leased_cron.job_tools.transfer.definition import JobDefinition, read_definition
 from django_leased_cron.job_tools.transfer.entries import Entry
 
@@ -51,7 +51,7 @@ def read_code_schedule(app: Celery) -> CodeSchedule:
     """
     entries: list[CodeEntry] = []
     refused: dict[str, str] = {}
-    for name, value in {**_find_default_entries(app), **app.conf.beat_schedule}.items():
+    for name, value in {**_find_default_entries(app), **read_beat_schedule(app)}.items():
         result = _read(convert_beat_entry(name, value, app=app))
         if isinstance(result, CodeEntry):
             entries.append(result)

@@ -31,6 +31,7 @@ from django_leased_cron.core.events import (
 )
 from django_leased_cron.database import build_dialect
 from django_leased_cron.exceptions import DatabaseUnavailableError, MissingTableError, StoreError
+from django_leased_cron.job_tools.transfer.beat_schedule import read_beat_schedule
 from django_leased_cron.tenants import Tenant, entered
 
 _RETRY_S: Final = 5.0
@@ -41,17 +42,18 @@ class CodeScheduleSync:
     """Synchronises the tenants whose terms begin, one after another; tries again until it works or the term ends."""
 
     def __init__(self, app: Celery, tenants: Mapping[str, Tenant], *, emit: Emit) -> None:
-        """Read the mode.
+        """Read the mode; ``beat_schedule`` itself is read at the start of each term.
 
         Args:
             app: finalized, with its task modules imported, by the time the first term begins.
             tenants: by key, those whose terms may begin here; may grow.
 
         Raises:
-            ConfigurationError: there is no such mode.
+            ConfigurationError: there is no such mode, or ``beat_schedule`` is no dict.
         """
         self._app = app
         self._mode = read_mode(app)
+        read_beat_schedule(app)
         self._tenants = tenants
         self._emit = emit
         self._changed = threading.Condition()

@@ -414,6 +414,13 @@ class TestBeatSchedule:
         app.conf.beat_schedule = {"tick": entry}
         assert read("import", "--from-settings")[0]["changed"] == ["args", "queue"]
 
+    def test_what_is_no_dict_is_an_error(self, alias: str, app: Celery) -> None:
+        """Of the configuration."""
+        app.conf.update(beat_schedule=5)
+        with pytest.raises(CommandError, match="beat_schedule is of type 'int'") as failure:
+            run("import", "--from-settings")
+        assert failure.value.returncode == 2
+
     def test_options_without_a_column_are_refused_by_name(self, alias: str, app: Celery) -> None:
         """With all other complaints; none is imported."""
         app.conf.beat_schedule = {

@@ -38,3 +38,16 @@ def test_unknown_broker_is_one_line(app: Celery, arguments: tuple[str, ...], cod
     assert returncode == code
     assert "broker_url names no broker that Celery knows (No such transport: foo). Write" in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 2), (("--check",), 1)])
+@pytest.mark.parametrize("written", [5, None, ["an entry"]])
+def test_beat_schedule_that_is_no_dict_is_a_problem(
+    app: Celery, written: object, arguments: tuple[str, ...], code: int
+) -> None:
+    """Said at the start, as a mode is that does not exist, and not by each term."""
+    app.conf.update(beat_schedule=written)
+    returncode, said = fail(*arguments)
+    assert returncode == code
+    problem = f"Celery's configuration: beat_schedule is of type {type(written).__name__!r}. Write a dict of entries."
+    assert problem in said.splitlines()

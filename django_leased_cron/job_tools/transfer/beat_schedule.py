@@ -16,6 +16,7 @@ from django_celery_beat.clockedschedule import clocked
 from django_celery_beat.tzcrontab import TzAwareCrontab
 
 from django_leased_cron.core.occurrence import format_instant
+from django_leased_cron.exceptions import ConfigurationError
 from django_leased_cron.job_tools.instants import read_instant
 from django_leased_cron.job_tools.transfer.entries import Entry
 
@@ -44,11 +45,27 @@ def read_beat_entries(app: Celery) -> Sequence[Entry]:
     """Return the entries of ``beat_schedule``, once the app's task modules are imported.
 
     Raises:
+        ConfigurationError: it is no dict.
         ImportError: a task module cannot be imported.
     """
     app.loader.init_worker()
     app.finalize()
-    return [convert_beat_entry(name, entry, app=app) for name, entry in app.conf.beat_schedule.items()]
+    return [convert_beat_entry(name, entry, app=app) for name, entry in read_beat_schedule(app).items()]
+
+
+def read_beat_schedule(app: Celery) -> Mapping[str, object]:
+    """Return ``beat_schedule`` as it is written.
+
+    Raises:
+        ConfigurationError: it is no dict; its type is named and not its value, which may hold tasks' arguments.
+    """
+    written: object = app.conf.beat_schedule
+    if not isinstance(written, Mapping):
+        problem = (
+            f"Celery's configuration: beat_schedule is of type {type(written).__name__!r}. Write a dict of entries."
+        )
+        raise ConfigurationError([problem])
+    return written
 
 
 def convert_beat_entry(name: str, entry: object, *, app: Celery) -> Entry:

@@ -12,6 +12,7 @@ from typing import Final
 from celery import current_app
 from django.core.management.base import CommandError, CommandParser
 
+from django_leased_cron.exceptions import ConfigurationError
 from django_leased_cron.job_tools.transfer.beat_schedule import read_beat_entries
 from django_leased_cron.job_tools.transfer.definition import to_entry
 from django_leased_cron.job_tools.transfer.entries import Entry, UnreadableSourceError, read_file_entries
@@ -70,6 +71,8 @@ def _import(tenants: Sequence[Tenant], options: Options) -> Answer:
         entries = _read_entries(options)
     except UnreadableSourceError as exc:
         raise misconfigured([str(exc)]) from exc
+    except ConfigurationError as exc:
+        raise misconfigured(list(exc.problems)) from exc
     except ImportError as exc:
         raise misconfigured([f"A task module cannot be imported: {exc}"]) from exc
     if not entries:
