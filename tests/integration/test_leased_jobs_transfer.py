@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.schedules import crontab
-from django.core.management import CommandError
+from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 from freezegun import freeze_time
@@ -149,6 +149,20 @@ def test_export_leaves_out_what_nobody_could_write_and_says_so(alias: str) -> No
     bad, none = str(failure.value).splitlines()
     assert bad.startswith("Tenant 'default', job 'bad', left out: args: is not JSON")
     assert none.startswith("Tenant 'default', job 'none', left out: schedule: choose one of interval, crontab,")
+
+
+@pytest.mark.parametrize("levels", [101, 300, 5000])
+def test_export_leaves_out_what_is_nested_too_deeply(alias: str, levels: int) -> None:
+    """Too deep to be read, or to be written again: no reason to lose the others."""
+    crontab_id = create_crontab(alias).pk
+    create_job(alias, "deep", crontab_id=crontab_id, args="[" * levels + "]" * levels)
+    create_job(alias, "good", crontab_id=crontab_id, args="[" * 100 + "]" * 100)
+    output = io.StringIO()
+    with pytest.raises(CommandError) as failure:
+        call_command("leased_jobs", "export", stdout=output)
+    assert failure.value.returncode == 1
+    assert str(failure.value).startswith("Tenant 'default', job 'deep', left out: args: is nested too deeply")
+    assert [entry["job"] for entry in json.loads(output.getvalue())] == ["good"]
 
 
 def test_what_was_exported_comes_back(alias: str, source: Path) -> None:
@@ -307,6 +321,7 @@ def test_standard_input_is_a_file(alias: str, monkeypatch: pytest.MonkeyPatch) -
     ("text", "complaint", "code"),
     [
         ("{", "is not JSON", 2),
+        ("[" * 100_000, "is nested too deeply", 2),
         ("{}", "must be a JSON array of jobs, as leased_jobs export writes it", 2),
         ("[]", "There is no job to import.", 1),
     ],

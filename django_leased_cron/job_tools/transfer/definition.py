@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, cast
 
@@ -73,6 +73,8 @@ POLICY_COLUMNS: Final = (
     "paused_reason",
 )
 _PAUSED_UNTIL: Final = "paused_until"
+_MOST_LEVELS: Final = 100
+"""Of arguments and headers. How many can be written as JSON depends on Python's version and on who calls."""
 
 
 def read_definition(entry: Mapping[str, object]) -> JobDefinition | list[str]:
@@ -155,6 +157,9 @@ def _read_json(wanted: type) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if value is None:
             return wanted()
+        if _is_nested_deeper(value, than=_MOST_LEVELS):
+            message = f"is nested too deeply: more than {_MOST_LEVELS} levels"
+            raise ValueError(message)
         try:
             plain = json.loads(json.dumps(value))
         except (TypeError, ValueError) as exc:
@@ -166,6 +171,22 @@ def _read_json(wanted: type) -> Callable[[object], Any]:
         return plain
 
     return read
+
+
+def _is_nested_deeper(value: object, *, than: int) -> bool:
+    """Return whether a JSON value has more levels; looks level by level, so that none is too deep for this itself."""
+    level = _find_containers([value])
+    for _ in range(than):
+        level = [
+            inner
+            for outer in level
+            for inner in _find_containers(outer.values() if isinstance(outer, Mapping) else outer)
+        ]
+    return bool(level)
+
+
+def _find_containers(values: Iterable[object]) -> list[Any]:
+    return [value for value in values if isinstance(value, Mapping | list | tuple)]
 
 
 def _read_optional_instant(value: object) -> str | None:

@@ -40,6 +40,8 @@ def read_file_entries(text: str, *, source: str) -> Sequence[Entry]:
         documents = json.loads(text)
     except ValueError as exc:
         raise UnreadableSourceError(source, f"is not JSON: {exc}") from exc
+    except RecursionError as exc:
+        raise UnreadableSourceError(source, "is nested too deeply") from exc
     if not isinstance(documents, list):
         raise UnreadableSourceError(source, "must be a JSON array of jobs, as leased_jobs export writes it")
     return [_read_document(document, number) for number, document in enumerate(documents, start=1)]

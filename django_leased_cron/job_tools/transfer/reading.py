@@ -84,6 +84,8 @@ def _decode_json(column: str, text: str) -> Any:
         return json.loads(text) if text else None
     except ValueError as exc:
         raise MalformedJobError(column, None, f"is not JSON ({exc})") from exc
+    except RecursionError as exc:
+        raise MalformedJobError(column, None, "is nested too deeply") from exc
 
 
 def _show_instant(column: str, text: str, storage_zone: tzinfo) -> str | None:
