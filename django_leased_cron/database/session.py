@@ -119,7 +119,8 @@ class Session:
         wrapper, self._wrapper = self._wrapper, None
         if wrapper is not None:
             with suppress(DjangoDatabaseError):  # it was broken: the server ends its own side
-                wrapper.close()
+                # Django's SQLite leaves a database in memory open, for its data's sake: here it is another's to keep.
+                BaseDatabaseWrapper.close(wrapper)
 
     @contextmanager
     def _closing_on_errors(self) -> Iterator[None]:
