@@ -10,9 +10,11 @@ from redis import Redis
 from tests.acceptance import faults
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
+from tests.acceptance.forms import others_in_full
 from tests.acceptance.lines import ServerLine
 from tests.acceptance.ordeal import undergo
 from tests.acceptance.repeating import repeating
+from tests.acceptance.stacks import STACKS
 
 _AWAY_S = 5.0
 _BACK_WITHIN_S = 3.0
@@ -25,6 +27,7 @@ on_own_servers = pytest.mark.parametrize("stack", ["postgres-redis", "mariadb-ra
 on_own_redis = pytest.mark.parametrize("stack", ["postgres-redis", "mariadb-redis"], indirect=True)
 
 
+@pytest.mark.parametrize("stack", others_in_full(*STACKS), indirect=True)
 def test_lose_the_broker_for_some_seconds(cuttable_fleet: Fleet, report: Report) -> None:
     """Nothing is lost, everything is sent once, and nobody takes over from anybody."""
     fleet = cuttable_fleet

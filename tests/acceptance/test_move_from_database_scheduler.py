@@ -15,13 +15,15 @@ from pytest_django import DjangoDbBlocker
 from django_leased_cron.models import JobState
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.forms import DEFAULTS
+from tests.acceptance.forms import DEFAULTS, others_in_full
 from tests.acceptance.processes import Process
 from tests.acceptance.waiting import now_ms, wait_for_instant, wait_until
 
 _EVERY_MS = 3000
 _START_S = 30.0
-on_postgres_and_sqlite = pytest.mark.parametrize("stack", ["postgres-redis", "sqlite-filesystem"], indirect=True)
+on_postgres_and_sqlite = pytest.mark.parametrize(
+    "stack", others_in_full("postgres-redis", "sqlite-filesystem"), indirect=True
+)
 Headers = Mapping[str, Any]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import pytest
 from django_celery_beat.models import PeriodicTask
 
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.forms import SCALED
+from tests.acceptance.forms import SCALED, others_in_full
+from tests.acceptance.stacks import STACKS
 from tests.acceptance.waiting import next_second_ms
 
 TOKYO: Final[Mapping[str, str]] = {"EXAMPLE_TIME_ZONE": "Asia/Tokyo", "EXAMPLE_USE_TZ": "0"}
@@ -16,6 +18,7 @@ AWARE_UTC: Final[Mapping[str, str]] = {"EXAMPLE_TIME_ZONE": "UTC", "EXAMPLE_USE_
 NEW_YORK: Final[Mapping[str, str]] = {"EXAMPLE_TIME_ZONE": "America/New_York", "EXAMPLE_USE_TZ": "0"}
 
 
+@pytest.mark.parametrize("stack", others_in_full(*reversed(STACKS)), indirect=True)
 def test_move_to_another_time_zone(fleet: Fleet) -> None:
     """Back by nine hours and by five: what comes due before, meanwhile and afterwards is sent once, on its cadence."""
     fleet.leased_cron = {**SCALED, "LEASE_TTL": 30}  # however long a restart takes, nothing counts as missed

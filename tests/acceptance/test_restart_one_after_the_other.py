@@ -8,7 +8,8 @@ import pytest
 
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.forms import DEFAULTS, Form, in_both_forms
+from tests.acceptance.forms import DEFAULTS, Form, in_both_forms, others_in_full
+from tests.acceptance.stacks import STACKS
 from tests.acceptance.waiting import next_second_ms, now_ms, wait_for_instant
 
 _LATE_MS = 200
@@ -16,6 +17,7 @@ _STOPS = 50
 on_postgres_and_sqlite = pytest.mark.parametrize("stack", ["postgres-redis", "sqlite-filesystem"], indirect=True)
 
 
+@pytest.mark.parametrize("stack", others_in_full(*STACKS), indirect=True)
 @in_both_forms
 def test_restart_three_processes_one_after_the_other(fleet: Fleet, form: Form, report: Report) -> None:
     """Nothing is late by more than the hand-over takes, nothing is lost, nothing is sent twice."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.forms import Form, in_both_forms
+from tests.acceptance.forms import Form, in_both_forms, others_in_full
+from tests.acceptance.stacks import STACKS
 
 
+@pytest.mark.parametrize("stack", others_in_full(*reversed(STACKS)), indirect=True)
 @in_both_forms
 def test_run_three_copies(fleet: Fleet, form: Form, report: Report) -> None:
     """Of three schedulers and three jobs of one second, each due second of each job is dispatched once."""
