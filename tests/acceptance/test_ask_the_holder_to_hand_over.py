@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Report
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.forms import Form, in_both_forms
@@ -10,8 +12,15 @@ from tests.acceptance.waiting import next_second_ms, wait_for_instant
 _IN_A_BATCH_MS = 5
 _BATCH_MS = 200
 
+on_all_stacks = pytest.mark.parametrize(
+    "stack",
+    ["postgres-redis", "sqlite-filesystem", pytest.param("mariadb-rabbitmq", marks=pytest.mark.full)],
+    indirect=True,
+)
+
 
 @in_both_forms
+@on_all_stacks
 def test_ask_the_holder_to_hand_over(fleet: Fleet, form: Form, report: Report) -> None:
     """The next holder is there at once, whatever is in hand, and what is due meanwhile is sent once, and in time."""
     fleet.leased_cron = form.leased_cron
@@ -44,6 +53,7 @@ def test_ask_the_holder_to_hand_over(fleet: Fleet, form: Form, report: Report) -
     assert not account.run_twice
 
 
+@on_all_stacks
 def test_command_says_who_holds_now(fleet: Fleet) -> None:
     """The old holder stands by, and may be asked to take the lease back."""
     fleet.start(supervisors=2)
@@ -58,6 +68,7 @@ def test_command_says_who_holds_now(fleet: Fleet) -> None:
     assert all(holder.is_alive for holder in holders)
 
 
+@on_all_stacks
 def test_only_process_gets_the_lease_back(fleet: Fleet) -> None:
     """After two polls, with a new epoch: a hand-over never leaves a tenant alone."""
     fleet.start(supervisors=1)

@@ -73,7 +73,7 @@ def test_run_two_and_kill_the_holder(beats: BeatFleet, report: Report) -> None:
 
 
 @on_postgres_and_sqlite
-@pytest.mark.parametrize("signals", [1, 2])
+@pytest.mark.parametrize("signals", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_stop_the_holder(beats: BeatFleet, report: Report, signals: int) -> None:
     """It hands over at once, and a second signal, which many parents send along with the first, changes nothing."""
     beats.start(supervisors=2)
