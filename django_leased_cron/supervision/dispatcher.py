@@ -12,7 +12,7 @@ raises ``StoreError`` and forgets nothing (I7).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 
 from django_leased_cron.core.batch_size import BatchSizer
 from django_leased_cron.core.clock import BootTime, later
@@ -196,18 +196,16 @@ class TermDispatcher:
             return clock.boot_time()
         goes_on = claimed.leaves_more and not self._hand and not self._broker.is_failing
         batch = self._open(claimed)
-        lost: TermLost | None = None
+        beside: Future[TermLost | None] | None = None
         if goes_on or not self._context.confirmer.is_empty:
             in_hand = self._hand.names
             beside = self._context.run_beside(lambda: self._confirm_and_claim(in_hand, claims=goes_on))
-            try:
-                self._publish(batch, claimed, publisher)
-            finally:
-                wait([beside])  # whatever happened here: a step never leaves a claim under way behind
-            lost = beside.result()
-        else:
+        try:
             self._publish(batch, claimed, publisher)
+        finally:
+            wait([beside] if beside else [])  # whatever happened: a step never leaves a claim under way behind
         self._flag_malformed(batch, claimed)
+        lost = beside.result() if beside else None
         if self._next is None:
             self._flush()
         return clock.boot_time() if lost is None else lost

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from django_leased_cron.core.clock import BootTime
-from django_leased_cron.core.events import BrokerOutage
+from django_leased_cron.core.events import BrokerOutage, JobFlagged
 from django_leased_cron.core.occurrence import OccurrenceState
 from django_leased_cron.core.outbox import TermLost
 from django_leased_cron.core.publication import NotStarted, Publication, PublishResult
@@ -127,3 +127,18 @@ def test_claim_ahead_that_fails_loses_nothing(process: Process, error: StoreErro
     process.run(dispatcher)
     assert sorted(process.sent()) == [1, 2, 3, 4, 5, 6, 7]
     assert process.outbox.states() == [SENT] * 7
+
+
+def test_malformed_job_is_flagged_although_the_claim_ahead_fails() -> None:
+    """Not first at its next firing: the fault beside has nothing to do with it."""
+    process = Process(batch_size=2)
+    process.plan(1, args="[")
+    process.plan(2, 3, 4)
+    process.on_beside = lambda: process.outbox.acts.lose_request("claim", AWAY)
+    dispatcher = process.begin_term()
+    with pytest.raises(DatabaseUnavailableError):
+        process.run(dispatcher)
+    process.on_beside = lambda: None
+    process.run(dispatcher)
+    [flagged] = process.events.of(JobFlagged)
+    assert flagged.job_id == 1
